@@ -3,7 +3,6 @@
     python -P _child.py NAME
 
 A message is a head of two sizes, JSON, and the byte strings that the JSON refers to.
-Nothing is pickled.
 A request is {"function": "module:name", "args": [...]}.
 The answer is {"value": x} or {"error": text, "place": "file.py:line"}.
 Only the standard library is imported before a function asks for more.
@@ -31,19 +30,14 @@ _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
 #: The only key of an object that stands for a byte string; its value is the string's number.
 _BYTES = "\0bytes"
-#: Bytes of the stack of functions.
-#: Deep recursion in native code overflows the usual 8 MB.
-#: Vela's does so on a graph of thousands of operators.
+#: Bytes of the stack of functions: Vela recurses beyond the usual 8 MB on a graph of thousands of operators.
 _STACK = 512 << 20
 #: Characters of the text of an error, at most.
 _LONGEST_ERROR = 800
 
 
 def pack(value: Any) -> bytes:
-    """Returns a message of JSON values and byte strings.
-
-    Raises TypeError for anything else.
-    """
+    """Returns a message of JSON values and byte strings. Raises TypeError for anything else."""
     blobs: list[bytes] = []
 
     def refer(x: object) -> dict[str, int]:

@@ -1,6 +1,4 @@
-"""Graphs as SVG: boxes with text in rows, edges from the top down.
-
-They are for pages that work without a network and without scripts.
+"""Graphs as SVG: boxes with text in rows, edges from the top down, for pages without a network and scripts.
 
 >>> picture = draw({0: Box([Text("conv2d")]), 1: Box([Text("clamp")], "new")}, [Edge(0, 1)], Look())
 >>> picture.height, svg(picture).count("<rect")
@@ -8,9 +6,7 @@ They are for pages that work without a network and without scripts.
 
 The row of a box is its longest path from above; networkx finds the rows.
 The order within a row is by the mean place of the neighbours (Sugiyama's heuristic).
-No layout library fits.
-Graphviz and ELK need a binary or node, igraph and grandalf are under copyleft licences.
-The last release of grandalf is of 2023.
+No layout library fits: Graphviz and ELK need a binary or node, igraph and grandalf are under copyleft licences.
 """
 
 from __future__ import annotations
@@ -29,10 +25,7 @@ Places = dict[int, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of a box.
-
-    kind: its class in the style sheet.
-    """
+    """A line of a box; kind: its class in the style sheet."""
 
     text: str
     kind: str = ""

@@ -1,7 +1,4 @@
-"""Reading files that users name, and writing files that they ask for.
-
-Errors are named, and outputs are complete or absent.
-"""
+"""Reading files that users name, and writing files that they ask for, which are complete or absent."""
 
 from __future__ import annotations
 
@@ -19,10 +16,7 @@ class InputError(ValueError):
 
 
 class PluginError(InputError):
-    """A user's own module failed: a cost model, an extractor or a function of a rule.
-
-    The message says which, where and how; the cause is the exception, if there was one.
-    """
+    """A user's own module failed, such as a cost model; the message says which, where and how."""
 
 
 class LoweringError(Exception):
@@ -45,10 +39,7 @@ _depth = 0
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Yields a new name in the directory of `path` for the file that is to replace it.
-
-    A file or directory that still has this name at the end is removed.
-    """
+    """Yields a new name beside `path` for what is to replace it; what has this name at the end is removed."""
     temporary = path.with_name(f".eqsat.{uuid.uuid4().hex[:12]}")  # not longer than most names: those have a limit
     with _PLACING:
         _unfinished.add(temporary)
@@ -61,10 +52,7 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def placing(path: Path) -> Iterator[None]:
-    """Within it `path` is replaced by the file that was made beside it.
-
-    `abandon` waits until it is done.
-    """
+    """Within it `path` is replaced by the file that was made beside it; `abandon` waits for its end."""
     global _depth
     with _PLACING:
         _depth += 1
@@ -81,10 +69,9 @@ def is_placing() -> bool:
 
 
 def abandon() -> list[Path]:
-    """Removes unfinished outputs and returns the finished ones.
+    """Removes unfinished outputs and returns the finished ones, in a process that is about to end without unwinding.
 
     No output can be begun or placed after that.
-    It is for a process that is about to end without unwinding.
     """
     _PLACING.acquire()
     for temporary in list(_unfinished):
@@ -100,10 +87,8 @@ def _remove(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` by renaming a finished neighbour.
+    """Writes `data` to `path` by renaming a finished neighbour; a device or a pipe is written to directly.
 
-    An old file stays complete until then.
-    A device or a pipe, such as /dev/null, is written to directly.
     Raises OutputError.
     """
     try:
@@ -206,11 +191,7 @@ def check_input(path: Path) -> None:
 
 
 def ensure_directory(path: Path, option: str, error: type[InputError] = InputError) -> None:
-    """Makes a directory, with those above it, unless it is there.
-
-    option: the option that named it, for the message.
-    Raises `error`.
-    """
+    """Makes a directory, with those above it, unless it is there. Raises `error`, which names the option."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -223,10 +204,7 @@ def is_file_name(name: object) -> bool:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of a file.
-
-    Raises InputError.
-    """
+    """Returns the content of a file. Raises InputError."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as e:  # ValueError: a name that no file can have

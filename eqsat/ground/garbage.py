@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gc
 
-#: Objects allocated between two collections; Python's default is 700.
-#: The peak of memory of a lowering does not differ.
+#: Objects allocated between two collections; with Python's 700 the peak of memory of a lowering is the same.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def collect_rarely() -> tuple[int, int, int]:
-    """Makes the collector run rarely, unless it runs more rarely already or not at all.
-
-    Returns the threshold before, for `gc.set_threshold`.
-    """
+    """Makes the collector run at most rarely, and returns the thresholds before."""
     before = gc.get_threshold()
     if before[0]:  # 0: collection is disabled
         gc.set_threshold(max(before[0], _OBJECTS_BETWEEN_COLLECTIONS), *before[1:])

@@ -4,8 +4,7 @@
 [1, 2]
 
 Unpacked data may have a limited number of bytes per packed byte, and a minimum in any case.
-Data that packs better, such as zeros, is written without compression.
-So all that is written here can be read here.
+Data that packs better, such as zeros, is written without compression, so all that is written here can be read here.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ def pack_json(value: Any, xz: bool = False) -> bytes:
 
 
 def unpack_json(data: bytes) -> Any:
-    """Returns the value of JSON that is packed by gzip, by xz or not at all.
-
-    Raises UnpackError.
-    """
+    """Returns the value of JSON that is packed by gzip, by xz or not at all. Raises UnpackError."""
     try:
         if data[:2] == b"\x1f\x8b":
             data = _gunzip(data)
@@ -88,10 +84,7 @@ def _npz(arrays: Mapping[str, np.ndarray[Any, Any]], compression: int) -> bytes:
 
 
 def unpack_arrays(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray[Any, Any]]:
-    """Returns {name: array} of an .npz without pickles, for the names that `wanted` accepts.
-
-    Raises UnpackError.
-    """
+    """Returns {name: array} of an .npz without pickles, for the names that `wanted` accepts. Raises UnpackError."""
     try:
         check_zip(data)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -122,10 +115,7 @@ def _array(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def check_zip(data: bytes) -> None:
-    """Refuses an archive that would unpack to more than is allowed, by its own directory.
-
-    Raises UnpackError, BadZipFile.
-    """
+    """Raises UnpackError for an archive that would unpack to more than is allowed, and BadZipFile."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         _check(sum(entry.file_size for entry in archive.infolist()), _most(data, _NPZ, _LEAST_ARRAYS))
 

@@ -1,22 +1,14 @@
 r"""Functions called in a process of their own, so that they cannot harm the caller.
 
-They may crash, leak, hang or print there.
-
 >>> with Process("example") as process:
 ...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
 (120, b'\x01\x02')
 
-All processes use this protocol.
 Solvers, Vela, the reference model and cells of a benchmark run in such processes.
-Arguments and results are JSON values and byte strings; nothing is pickled.
-`_child.py` describes the format.
+Arguments and results are JSON values and byte strings (`_child.py`); nothing is pickled.
 
-No library is used: Pebble 5.2 (ProcessPool, spawned workers) was tried.
-- It imports the user's script again in each worker.
-  A script without a main guard then ends in BrokenProcessPool.
-- It pickles.
-- It has no limit of memory or of processor time.
-- A worker that hangs in native code outlives its deadline by the 3 s that SIGTERM is given.
+No library is used: multiprocessing, concurrent.futures and Pebble pickle, import the user's script again in each
+worker, and limit neither memory nor processor time; with Pebble 5.2 hanging native code outlives its deadline by 3 s.
 """
 
 from __future__ import annotations
@@ -40,7 +32,7 @@ from ._child import pack, unpack
 
 #: Seconds between checks of what a process uses, if that is limited.
 _POLL = 0.2
-#: Variables of the environment that are set anew all the time; pytest tells the name of each test so.
+#: Variables of the environment that change all the time.
 _FLEETING = frozenset({"PYTEST_CURRENT_TEST"})
 #: The script that a process runs.
 _CHILD = Path(__file__).with_name("_child.py")
@@ -81,14 +73,13 @@ class _LimitPassed(Exception):
 
 
 def caller_environment() -> dict[str, str]:
-    """Returns this process's environment, without what changes from one call to the next and means nothing to it."""
+    """Returns this process's environment, without variables that change all the time."""
     return {k: v for k, v in os.environ.items() if k not in _FLEETING}
 
 
 class Process:
-    """One process, started on first use and again after a failure.
+    """One process, started on first use and again after a failure; calls from several threads follow each other.
 
-    Calls from several threads follow each other.
     name: the first argument of its command line, to recognise it in a list of processes.
     env: environment variables that differ from this process's.
     """
@@ -113,10 +104,7 @@ class Process:
         return _resident_mib(self._process.pid) if self._process is not None else 0.0
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Returns the process, and starts it unless it runs.
-
-        Raises OSError, and WorkerError if it was ended.
-        """
+        """Returns the process, started unless it runs. Raises OSError, and WorkerError if it was ended."""
         if not self._ended and not self.runs:
             self.close()
             self.environment = caller_environment()
@@ -175,20 +163,13 @@ class Process:
         return answer["value"]
 
     def kill(self) -> None:
-        """Ends the process and all that it started in its session.
-
-        A call that is under way in another thread fails then.
-        """
-        process = self._process
-        if process is not None:
+        """Ends the process and all that it started in its session; a call under way in another thread fails then."""
+        if (process := self._process) is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Ends the process for good, from another thread.
-
-        A call that is under way or about to begin fails then.
-        """
+        """Ends the process for good; a call under way or about to begin in another thread fails then."""
         self._ended = True
         self.kill()
 
@@ -263,7 +244,7 @@ class _CallPipes:
             if self.peak_mib > self._limits.mib:
                 raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
         if self._limits.cpu_seconds < math.inf:
-            used = cpu_seconds(self._pid)
+            used = _cpu_seconds(self._pid)
             self._before = used if self._before is None else self._before
             if used - self._before > self._limits.cpu_seconds:
                 raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
@@ -281,12 +262,10 @@ def _resident_mib(pid: int) -> float:
     return total / 2**20
 
 
-def cpu_seconds(pid: int) -> float:
-    """Returns the processor time of a process in seconds, 0 if there is no such process."""
+def _cpu_seconds(pid: int) -> float:
     import psutil
 
-    try:
+    with contextlib.suppress(psutil.Error):
         times = psutil.Process(pid).cpu_times()
         return float(times.user + times.system)
-    except psutil.Error:
-        return 0.0
+    return 0.0

@@ -5,11 +5,7 @@
 >>> extractors.find("dag_greedy").__module__
 'extraction.dag_greedy'
 
-A name is one of these:
-- that of a built-in object;
-- that of an entry point of an installed package;
-- `module:Name` or `file.py:Name`.
-
+A name is that of a built-in object, that of an entry point of an installed package, `module:Name` or `file.py:Name`.
 Modules are also found from the working directory, like with `python -m`.
 A file finds its neighbours, like with `python file.py`.
 """
@@ -54,19 +50,12 @@ class Registry:
     built_in: Mapping[str, str]
 
     def available(self) -> dict[str, str]:
-        """Returns {name: `module:Name`}.
-
-        Built-in names win over entry points.
-        """
+        """Returns {name: `module:Name`}; built-in names win over entry points."""
         named = {e.name: f"{e.module}:{e.attr}" if e.attr else e.module for e in entry_points(group=self.group)}
         return {**named, **self.built_in}
 
     def place(self, name: str) -> str:
-        """Returns `module:Name` or `file.py:Name` for a name.
-
-        There is no Name for a module that is used as a whole.
-        Raises InputError.
-        """
+        """Returns `module:Name` or `file.py:Name` for a name, without Name for a whole module. Raises InputError."""
         if name in self.built_in:  # wins over entry points, whose search reads the metadata of every package
             return self.built_in[name]
         known = self.available()
@@ -80,16 +69,12 @@ class Registry:
         return name
 
     def find(self, name: str) -> Any:
-        """Returns the object, or the module, of a name.
-
-        Raises InputError, PluginError.
-        """
+        """Returns the object, or the module, of a name. Raises InputError, PluginError."""
         return load(self.place(name))
 
     def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
-        """Returns the object of a name, which must take these arguments.
+        """Returns the object of a name, which must take as many arguments and these keywords.
 
-        Only their number and the keywords matter.
         Raises InputError if it does not take them, PluginError if its import fails.
         """
         found = self.find(name)
@@ -106,10 +91,7 @@ class Registry:
 
 
 def load(place: str) -> Any:
-    """Returns the object of `module:Name` or `file.py:Name`, or the module if there is no Name.
-
-    Raises InputError, PluginError.
-    """
+    """Returns the object of `module:Name` or `file.py:Name`, or the module. Raises InputError, PluginError."""
     module_place, attribute = split(place)
     module = _module(module_place)
     if not attribute:
@@ -154,10 +136,7 @@ def _is_module(name: str) -> bool:
 
 
 def module_spec(name: str) -> ModuleSpec | None:
-    """Returns the spec of a module, None if there is none.
-
-    Raises PluginError.
-    """
+    """Returns the spec of a module, None if there is none. Raises PluginError."""
     _add_to_path(os.getcwd())
     try:
         return importlib.util.find_spec(name) if name else None

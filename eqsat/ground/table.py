@@ -40,10 +40,7 @@ class Table:
         ]
 
     def judge(self, column: int, cell: str) -> str:
-        """Returns the class of a cell in a page's style sheet.
-
-        It is "gain" for a ratio below 1, "loss" for one above, else empty.
-        """
+        """Returns the class of a cell in a page's style sheet: "gain" for a ratio below 1, "loss" above, else ""."""
         if self.header[column] != "ratio" or not cell or float(cell.strip("*")) == 1:
             return ""
         return "gain" if float(cell.strip("*")) < 1 else "loss"

@@ -1,7 +1,4 @@
-"""Temporary directories that do not stay when a process is killed.
-
-Each is named after its process; the next process that makes one removes those of dead processes.
-"""
+"""Temporary directories, named after their process; the next process that makes one removes those of dead processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Versions that a result depends on.
-
-That of eqsat is from its sources and their commit, those of other packages are the installed ones.
-"""
+"""Versions that a result depends on."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from eqsat.ground.digest import digest
 
 #: The version of a package that is not installed.
 ABSENT = "absent"
-#: The directory of the checkout, if the sources are in one.
 _ROOT = Path(__file__).resolve().parents[2]
 #: The top-level packages of this project.
 PACKAGES = ("eqsat", "extraction", "cost_models")
@@ -24,18 +20,14 @@ _RECORDS = "benchmarks/results"
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Returns {package: version}, ABSENT for a package that is not installed.
-
-    A clone of eqsat that is not installed knows its own version, too.
-    """
+    """Returns {package: version}, ABSENT for a package that is not installed; eqsat's own is always known."""
     return {p: __version__ if p == "eqsat" else _find_installed(p) for p in packages}
 
 
 def commit() -> str:
-    """Returns the commit of the checkout of these sources, with "-dirty" if they differ from it.
+    """Returns the commit of the checkout of these sources, with "-dirty" if they differ from it, ABSENT without one.
 
-    Recorded results are no sources: a run that goes on, or writes into the checkout, is one of its commit.
-    Returns ABSENT if they are no checkout of their own.
+    Recorded results are no sources, as a run may write into the checkout.
     """
     if _git("rev-parse", "--show-toplevel") != str(_ROOT):
         return ABSENT

@@ -1,6 +1,5 @@
-"""Worker processes for Vela and the TOSA reference model.
+"""Worker processes for Vela and the TOSA reference model, whose native code can crash, leak or hang.
 
-Their native code can crash, leak or hang there without hurting the caller.
 Every failure is a `WorkerError`; `eqsat/ground/process.py` has the protocol.
 Vela leaks about 9 kB for each compile, so a worker that has grown is replaced between pools.
 """
@@ -22,17 +21,14 @@ from eqsat.ground.process import Limits, Process, WorkerError, caller_environmen
 
 _Value = TypeVar("_Value")
 
-#: Environment of workers.
-#: With an empty search path the reference model finds no gdb.
-#: It would start gdb for a backtrace at every refusal (over 1 s each).
+#: Environment of workers. With an empty search path the reference model finds no gdb, which it would start for a
+#: backtrace at every refusal (over 1 s each).
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PATH": os.devnull}
-#: Calls that run beside the caller, at most.
-#: Most of the time they wait, for workers or for another process.
+#: Calls that run beside the caller, at most; most of the time they wait for processes.
 _BESIDE = 8
 #: Idle workers that are kept for later pools, at most.
 _MOST_SPARE = 4
-#: MiB of resident memory above which an idle worker is ended and not kept.
-#: One that has imported Vela and the reference model takes about 150.
+#: MiB of resident memory above which an idle worker is ended; Vela and the reference model take about 150.
 _SPARE_MIB = 512
 #: Seconds in which a worker must forget, and import what it is told to.
 _FORGETTING, _IMPORTING = 10.0, 60.0
@@ -54,15 +50,13 @@ def import_modules(*modules: str) -> None:
 class _Spare:
     """Idle workers of pools that were closed, so that a process imports Vela once and not for each search.
 
-    They end with this process, and where its environment has changed, such as its place of temporary files.
-    A fork of it starts workers of its own, as two processes cannot share a pipe.
+    They end with this process, and where its environment has changed; a fork of it starts workers of its own.
     """
 
     def __init__(self) -> None:
         self._workers: list[Worker] = []
 
     def take(self) -> Worker:
-        """Returns a worker that is kept, or else a new one."""
         while self._workers:
             worker = self._workers.pop()
             if worker.environment == caller_environment():
@@ -104,10 +98,7 @@ _SPARE = _Spare()
 
 
 def begin_workers(modules: Sequence[str]) -> None:
-    """Starts the workers of the next pool and a reserved one, which import modules while the caller does other things.
-
-    Raises OSError if no process can be started.
-    """
+    """Starts the workers of the next pool and a reserved one, which import modules meanwhile. Raises OSError."""
     _SPARE.begin(_size() + 1, modules)
 
 
@@ -159,11 +150,7 @@ class PooledWorker:
 
 
 class Pool:
-    """A fixed number of workers behind threads; use it as a context manager.
-
-    A call whose worker was killed is made once more.
-    Pools that follow each other have the same workers.
-    """
+    """A fixed number of workers behind threads, as a context manager; the next pool has the same workers."""
 
     def __init__(self, size: int | None = None):
         self.size = size or _size()
@@ -194,10 +181,7 @@ class Pool:
         return self._reserved[-1]
 
     def map(self, fn: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate.
-
-        The first calls begin while `items` still yields others.
-        """
+        """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate."""
         return list(self._threads.map(fn, items))
 
     def with_check(self, check: Callable[[], None]) -> Pool:

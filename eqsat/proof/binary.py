@@ -38,6 +38,7 @@ from eqsat.proof.prove import (
     Side,
     error_bound,
     evaluate_at,
+    find_first,
     source_of,
     unequal,
 )
@@ -262,14 +263,11 @@ def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int,
     evaluate_at(graph, source.terms.field.seed, source.terms, keep)
     run = BinaryRun(graph, binary, *_inputs(graph, source), np.unique(np.concatenate(known)))
     run.side()
-    found, seen, stack = set(), set[int](), [k for o in outputs for k in run.above[-1 - o] if k in run.new]
-    while stack:
-        k = stack.pop()
-        if k not in seen:
-            seen.add(k)
-            above = [s for s in run.above[k] if s in run.new]
-            stack += above
-            found |= set() if above else {k}
+
+    def above(k: int) -> list[int]:
+        return [s for s in run.above[k] if s in run.new]
+
+    found = find_first([k for o in outputs for k in above(-1 - o)], above)
     if not found:
         return (Open("its outputs", -1, "their values are none of the graph's, or in another order"),)
     reason = "its values are none of the graph's"

@@ -32,10 +32,7 @@ _PLAIN, _DOUBLE, _OTHER = 0, 1, 2
 
 
 class TermMachine(ShadowMemory):
-    """Memory with terms, and the arithmetic on them.
-
-    Its methods are those of `Machine`, and raise Undecidable, too.
-    """
+    """Memory with terms, and the arithmetic on them. Its methods are those of `Machine`, and raise Undecidable, too."""
 
     def number(self, value: int) -> Value:
         return self.terms.constant(np.full((1, 1, 1, 1), value), "INT32")

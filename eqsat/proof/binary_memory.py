@@ -1,11 +1,8 @@
 """The NPU's memory with terms in place of bytes.
 
-Each byte is unknown, a constant, or one byte of a signed integer.
-The integer has a size, a root and a function.
-
+Each byte is unknown, a constant, or one byte of a signed integer, which has a size, a root and a function.
 An element can be read if its bytes are those of one integer, in order, or constants.
-Anything else is read as a new value that no graph has.
-What depends on such a value is not proved.
+Anything else is read as a new value that no graph has, so what depends on it is not proved.
 """
 
 from __future__ import annotations
@@ -43,10 +40,7 @@ def _part(size: int, k: int) -> int:
 
 
 class _Region:
-    """The bytes of a region.
-
-    Each has a kind, a constant, the command that wrote it, and the term of its integer.
-    """
+    """The bytes of a region. Each has a kind, a constant, the command that wrote it, and the term of its integer."""
 
     def __init__(self, size: int) -> None:
         if size > _LARGEST:
@@ -63,11 +57,7 @@ class _Region:
 
 
 class ShadowMemory:
-    """The regions and the NPU's own memory.
-
-    sizes: bytes of each region.
-    shared: bytes of the NPU's own memory, which is region None.
-    """
+    """The regions of `sizes` bytes, and the NPU's own memory of `shared` bytes, which is region None."""
 
     def __init__(self, terms: Terms, sizes: Mapping[int, int], shared: int) -> None:
         self.terms, self.internal = terms, shared
@@ -76,8 +66,6 @@ class ShadowMemory:
         self._sets: list[tuple[Known, Value]] = []
         #: The current command, and the commands that wrote what it has read so far.
         self.writer, self.sources = -1, set[int]()
-        #: Whether something was read that nothing wrote.
-        self.unwritten = False
 
     def fill(self, region: int, data: bytes) -> None:
         """Writes constants at the start of a region."""
@@ -86,10 +74,9 @@ class ShadowMemory:
         r.constants[: len(data)] = np.frombuffer(data, np.uint8)
 
     def constant(self, place: ByteRange) -> bytes:
-        """Returns the bytes of a range, which must not depend on the inputs.
+        """Returns the bytes of a range.
 
-        Raises DeviceFault for bytes outside the region.
-        Raises Undecidable if the bytes may depend on the inputs.
+        Raises DeviceFault for bytes outside the region, and Undecidable if they may depend on the inputs.
         """
         r = self._holding(place.region, np.array([place.address]), place.length)
         at = slice(place.address, place.address + place.length)
@@ -100,10 +87,7 @@ class ShadowMemory:
     # ---- elements --------------------------------------------------------------------------------
 
     def read(self, m: FeatureMap) -> Value:
-        """Returns a feature map, [1, height, width, depth], with the values of its type.
-
-        Raises DeviceFault.
-        """
+        """Returns a feature map, [1, height, width, depth], with the values of its type. Raises DeviceFault."""
         return self.read_at(m.region, _addresses(m), m.element)
 
     def read_at(self, region: int, places: Ints, element: Element) -> Value:
@@ -168,10 +152,7 @@ class ShadowMemory:
     def copy_pieces(
         self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
     ) -> None:
-        """Copies pieces of `length` bytes from addresses of one region to those of another.
-
-        Raises DeviceFault.
-        """
+        """Copies pieces of `length` bytes from addresses of one region to those of another. Raises DeviceFault."""
         a, b = self._region(source), self._region(to)
         for r, addresses in ((a, sources), (b, places)):
             if min(addresses) < 0 or max(addresses) + length > r.size:
@@ -206,7 +187,6 @@ class ShadowMemory:
         """Returns new values that occur nowhere else."""
         if size == _WIDEST:
             raise Undecidable("8 bytes that nothing wrote as one element")
-        self.unwritten = True
         t = self.terms
         return t.number(t.symbol("unwritten", t.elements), (count,), DTYPES[size])
 
@@ -259,10 +239,7 @@ def _check_apart(r: _Region, at: Ints, size: int) -> None:
 
 
 def _wrap(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
-    """Returns the values that the same bits have with the other sign.
-
-    Raises Undecidable if there are too many.
-    """
+    """Returns the values that the same bits have with the other sign. Raises Undecidable if there are too many."""
     low, high = t.limits(v)
     if low.min(initial=0) >= 0 and high.max(initial=0) < 1 << bits - 1:
         return v

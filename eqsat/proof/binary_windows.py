@@ -53,11 +53,7 @@ class Window:
         return {"pad": self.pad, "stride": self.kernel.stride, "dilation": self.kernel.dilation}
 
     def convolve(self, weights: Ints, depthwise: bool) -> Value:
-        """Returns the sums of products, [1, height, width, out].
-
-        weights: [out, height, width, in].
-        Raises Undecidable.
-        """
+        """Returns sums [1, height, width, out] of products by weights [out, height, width, in]. Raises Undecidable."""
         size, channel = weights.shape[0], None
         kernel = weights.astype(np.int64).transpose(1, 2, 3, 0)
         if depthwise:
@@ -80,10 +76,7 @@ class Window:
         return linear.reduce_sum(self.t, {"axis": 3}, v, Type((*v.shape[:3], 1), UNLIMITED))
 
     def extremum(self, kind: str) -> Value:
-        """Returns the maximum ("max") or minimum ("min") of each window, without the zero point.
-
-        Raises Undecidable if the window is dilated.
-        """
+        """Returns the maximum ("max") or minimum ("min") of each window that is not dilated, without the zero point."""
         if self.kernel.dilation != (1, 1):
             raise Undecidable("an extremum of a dilated window")
         x = self.t.step(self.x, [("affine", 1, -self.zero_point)], UNLIMITED)

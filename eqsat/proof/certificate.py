@@ -28,9 +28,8 @@ def digest(data: bytes) -> str:
 def certificate(
     proof: Proof, files: tuple[Path, Path], data: tuple[bytes, bytes], place: Path, versions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns the certificate of a proof of two files, to be written to `place`.
+    """Returns the certificate of a proof of two files, to be written to `place`, from whose directory it names them.
 
-    The files are named by their paths relative to the directory of `place`.
     files, data: the paths and the bytes of the two files.
     """
     names = (os.path.relpath(f.resolve(), place.resolve().parent) for f in files)

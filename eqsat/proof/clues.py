@@ -1,8 +1,7 @@
 """Inputs on which two graphs are likely to differ, found from the terms in which they differ.
 
-Where the functions of one root differ, the root is given a value for which they do.
-Where roots differ, the root is given a value next to a threshold of its function.
-Both are possible only if the root is an element of an input, or a convolution of an input.
+Where the functions of one root differ, the root is given a value for which they do; where roots differ, one next to a
+threshold of its function. Both are possible only if the root is an element of an input, or a convolution of an input.
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ class _Sum:
 def likely_inputs(
     a: TensorGraph, b: TensorGraph, lost: Sequence[int], new: Sequence[int], outputs: Sequence[int], seed: int
 ) -> Iterator[list[Array]]:
-    """Yields inputs, one array per graph input, on which the graphs are likely to differ.
+    """Yields inputs, one array per graph input, on which the graphs are likely to differ. Raises Undecidable.
 
     lost: nodes of `a` whose values `b` lacks. new: nodes of `b` whose values `a` lacks.
     outputs: numbers of outputs that differ.
-    seed: of the random point. Raises Undecidable.
     """
     lost, new = ([*n[:_NODES], *(g.outputs[k] for k in outputs)] for g, n in ((a, lost), (b, new)))
     kept: list[dict[int, Value]] = [{}, {}]
@@ -168,10 +166,7 @@ class _Roots:
 
 
 def _solve(total: _Sum, value: int, rng: np.random.Generator) -> Ints | None:
-    """Returns INT8 values for which the sum is `value`, by a greedy search in a random order.
-
-    Returns None if the search ends at another sum.
-    """
+    """Returns INT8 values for which the sum is `value`, by a greedy search in a random order, or None if it fails."""
     weights = total.weights
     x = rng.integers(-128, 128, len(weights))
     for k in [*rng.permutation(len(weights)), *np.argsort(-np.abs(weights), kind="stable")]:

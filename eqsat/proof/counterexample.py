@@ -78,10 +78,7 @@ def compare(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Countere
 
 
 def evaluate_outputs(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] | None:
-    """Returns the graph's outputs, or None if TOSA leaves one of its values open.
-
-    Raises GraphError.
-    """
+    """Returns the graph's outputs, or None if TOSA leaves one of its values open. Raises GraphError."""
     try:
         return graph.evaluate(inputs, defined=True)
     except Unpredictable:

@@ -26,10 +26,7 @@ Seen = Callable[[Terms, int, Value], Value]
 
 
 def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> list[Value]:
-    """Returns the terms of a graph's outputs.
-
-    Raises Undecidable, with the operator in its message, where a value has no normal form.
-    """
+    """Returns the terms of a graph's outputs. Raises Undecidable, which names the operator without a normal form."""
     live = graph.live()
     left = {n: len(r) for n, r in graph.readers().items()}
     for o in graph.outputs:
@@ -116,10 +113,7 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
 
 
 def _matmul_rows(t: Terms, attrs: Mapping[str, Any], xs: Sequence[Value], out: Type) -> Value | None:
-    """Returns the term of the op table's `matmul_rows`.
-
-    That is MATMUL by the transposed right operand, then RESCALE, with the rows as outermost axis.
-    """
+    """Returns the term of MATMUL by the transposed right operand, then RESCALE, with the rows as outermost axis."""
     rows, batch, columns = out.shape
     x, y = xs
     turned = np.arange(y.elements).reshape(y.shape).swapaxes(1, 2)

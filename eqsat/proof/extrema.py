@@ -79,10 +79,7 @@ def reduce(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -
 
 
 def _for_members_of(t: Terms, kind: str, x: Value, times: int, out: Type) -> Value:
-    """Returns `x` as operand of an extremum that takes each element `times` times.
-
-    Sets that would exceed the limit, and sets of the other kind, become roots.
-    """
+    """Returns `x` for an extremum of `times` as many members; sets of the other kind, or too large, become roots."""
     if x.members > 1 and x.extremum == kind and times * x.members * prod(out.shape) > _LARGEST_SETS:
         x = x.distinct()
     too_large = times * x.members * prod(out.shape) > _LARGEST_SETS

@@ -1,9 +1,8 @@
 """Arithmetic modulo random primes, and keyed hashes into the prime fields.
 
 A value is evaluated at one random point in several prime fields at once, its lanes.
-Two different polynomials agree at the point in all lanes with a small probability.
-`Field.error_bound` states it, by the Schwartz-Zippel lemma.
-Sources: DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980.
+Two different polynomials agree at the point in all lanes with a small probability, which `Field.error_bound` states by
+the Schwartz-Zippel lemma. Sources: DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980.
 The primes are drawn too, so that one hardly divides a given coefficient.
 Functions that are not polynomials are function symbols, which are keyed hashes.
 """
@@ -19,8 +18,7 @@ from numpy.typing import NDArray
 
 #: Elements of the fields: shape [LANES, elements].
 Lanes = NDArray[np.int64]
-#: (map, weight): a linear map of a lane with integer weights, computed in float64.
-#: weight: the largest sum of absolute weights of one result.
+#: A linear map of a lane, computed in float64, and the largest sum of its absolute integer weights for one result.
 Term = tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], int]
 Words = NDArray[np.uint64]
 

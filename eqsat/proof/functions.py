@@ -43,10 +43,7 @@ _NO_ROOM = "a scale that 64 bits have no room for"
 
 @dataclass(slots=True)
 class Pieces:
-    """The pieces of several functions, one entry per piece.
-
-    row: number of the function. start: first x of the piece. value: of the function on it.
-    """
+    """The pieces of several functions, one entry each: number of the function, first x, and value from there on."""
 
     row: Ints
     start: Ints
@@ -172,8 +169,7 @@ class Functions:
         return np.where(g >= 0, self._kinds.column("pieces")[np.maximum(g, 0)], alone) if self._forms else alone
 
     def _is_pieces(self, g: int) -> bool:
-        form = self._forms[g]
-        return len(form) == 2 and isinstance(form[0], np.ndarray)
+        return bool(self._kinds.column("pieces")[g])
 
     def pieces(self, rows: Ints) -> Pieces:
         """Returns the pieces of finite functions, including constants and identities."""
@@ -190,10 +186,7 @@ class Functions:
         return Pieces(row, np.concatenate(starts), np.concatenate(values) * a[row] + b[row])
 
     def from_pieces(self, p: Pieces, domains: tuple[Ints, Ints]) -> Ints:
-        """Returns the functions, one per row, that pieces define on domains (firsts, lasts).
-
-        Rows are numbered 0, 1, ...
-        """
+        """Returns the functions, one per row (0, 1, ...), that pieces define on domains (firsts, lasts)."""
         is_first = np.concatenate([[True], p.row[1:] != p.row[:-1]])
         keep = is_first | np.concatenate([[True], p.value[1:] != p.value[:-1]])
         row, start, value, is_first = p.row[keep], p.start[keep], p.value[keep], is_first[keep]
@@ -230,10 +223,7 @@ class Functions:
         return np.asarray(a * x + b)
 
     def thresholds(self, f: int) -> Ints:
-        """Returns the first x of each piece after the first, and x - 1.
-
-        For functions that are not in pieces, returns evenly spaced values of the domain.
-        """
+        """Returns the first x of each piece but the first, and x - 1; without pieces evenly spaced x."""
         g, first, last = (int(self.column(name)[f]) for name in ("g", "first", "last"))
         if g != IDENTITY and self._is_pieces(g):
             starts: Ints = self._forms[g][0][1:]
@@ -254,10 +244,7 @@ class Functions:
     # ---- composition -----------------------------------------------------------------------------
 
     def tabulate(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
-        """Returns finite functions composed with any `function` of (results, their rows).
-
-        Raises Undecidable if there is no room for the pieces.
-        """
+        """Returns finite functions composed with any `function` of (results, their rows). Raises Undecidable."""
         out = np.empty(len(rows), np.int64)
         batch = np.cumsum(self._counts(rows)) // _BATCH
         for at in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(batch)) + 1):
@@ -291,10 +278,7 @@ class Functions:
         return self.from_pieces(Pieces(row, np.concatenate(starts), value), (domains[0], domains[1]))
 
     def compose(self, rows: Ints, kind: str, parameters: Sequence[Ints]) -> Ints:
-        """Returns functions composed with a step of one kind each, whose parameters differ.
-
-        Raises Undecidable where int64 cannot hold a result.
-        """
+        """Returns functions composed with a step of one kind each. Raises Undecidable beyond int64."""
         changed = np.ones(len(rows), bool)
         if kind == "clip":
             changed = (self.column("low")[rows] < parameters[0]) | (self.column("high")[rows] > parameters[1])
@@ -349,10 +333,7 @@ class Functions:
         return self.tabulate(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 
     def _extend(self, f: int, step: Step) -> int:
-        """Returns a function on a large domain composed with a step that is not affine.
-
-        The result is a chain, or a multiple of the function's g. Raises Undecidable.
-        """
+        """Returns a function on a large domain composed with a step that is not affine. Raises Undecidable."""
         first, last, g, a, b, low, high = self._table.row(f)
         steps: tuple[Step, ...] = () if g == IDENTITY else self._forms[g]
         if not is_safe(step, low, high):
@@ -468,10 +449,7 @@ class Functions:
 
 
 def digest(*numbers: Ints) -> bytes:
-    """Returns a hash of several rows of numbers.
-
-    The rows have one length, or lengths that the first rows determine.
-    """
+    """Returns a hash of several rows of numbers. The rows have one length, or lengths that the first rows determine."""
     out = hashlib.blake2b(digest_size=16)
     for x in numbers:
         out.update(np.ascontiguousarray(x).data)

@@ -19,6 +19,7 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merge, unique
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.indexing import grid
 from eqsat.tensor.ops.windows import reciprocal
 from eqsat.tensor.types import Shape, Type
 
@@ -100,7 +101,7 @@ class _Window:
 def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
     """Yields slices of input channels whose sums are exact, and their largest absolute weight sum.
 
-    Raises Undecidable for a single weight that is too large.
+    Raises Undecidable for a weight that is too large.
     """
     absolute, size = np.abs(weights), len(weights)
     while True:
@@ -170,10 +171,7 @@ def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias
 
 
 def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value | None:
-    """Returns the term of a CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D.
-
-    Returns None unless weights and bias are constant.
-    """
+    """Returns the term of a CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D with constant weights and bias, else None."""
     weights, bias = (t.concrete(v) for v in xs[1:])
     if weights is None or bias is None:
         return None
@@ -218,14 +216,11 @@ def _spread_apart(
 
 
 def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
-    """Returns the term of AVG_POOL2D: the sum under the window, scaled by its number of elements.
-
-    Raises Undecidable for a window that lies outside of the input.
-    """
-    kernel, channels = tuple(attrs["kernel"]), x.shape[-1]
+    """Returns the term of AVG_POOL2D. Raises Undecidable for a window that lies outside of the input."""
+    kernel, channels = attrs["kernel"], x.shape[-1]
     ones, every = np.ones((*kernel, 1, channels), np.int64), np.arange(channels)
     zero_point, sums = attrs["in_zp"][0], Type(out.shape, "INT32")
-    counts, variant = window_counts(attrs, kernel, x, out.shape)
+    counts, variant = _window_counts(attrs, x, out.shape)
     if not counts[0]:
         raise Undecidable("a window that lies outside")
     total = convolve(t, attrs, x, ones, every, np.zeros(channels, np.int64), zero_point, sums)
@@ -234,22 +229,20 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     return t.step(means, [("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)], out.dtype)
 
 
-def window_counts(attrs: Attributes, kernel: Sequence[int], x: Value, out: Shape) -> tuple[Ints, Ints]:
+def _window_counts(attrs: Attributes, x: Value, out: Shape) -> tuple[Ints, Ints]:
     """Returns the numbers of elements that windows over x see, ascending, and the index among them for each result."""
-    seen, dilation = [], attrs.get("dilation", (1, 1))
+    seen = []
     for d in (0, 1):
-        places = np.arange(out[1 + d])[:, None] * attrs["stride"][d] - attrs["pad"][2 * d]
-        places = places + np.arange(kernel[d]) * dilation[d]
+        places = (
+            np.arange(out[1 + d])[:, None] * attrs["stride"][d] - attrs["pad"][2 * d] + np.arange(attrs["kernel"][d])
+        )
         seen.append(((places >= 0) & (places < x.shape[1 + d])).sum(1))
     counts, index = unique((seen[0][:, None] * seen[1]).reshape(-1))
     return counts, np.broadcast_to(index.reshape(1, *out[1:3], 1), out).reshape(-1)
 
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
-    """Returns the term of MATMUL of (elements - zero points), with the constants taken out.
-
-    Raises Undecidable if a sum may overflow on its way.
-    """
+    """Returns the term of MATMUL, with the constants taken out. Raises Undecidable if a sum may overflow on its way."""
     factors = tuple(zip(xs, (attrs["in_zp"][0], attrs["w_zp"][0])))
     left, right = (t.field.reduce(t.lanes(v) - zp).reshape(LANES, *v.shape) for v, zp in factors)
     one, other = ((constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in factors)
@@ -339,9 +332,8 @@ def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     at = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
     at, limits = at.reshape(len(at), -1), limits_of(out.dtype)
     low, high = (np.cumsum(y[at], 0)[:-1] for y in t.within(x))
-    if (
-        overflows := (low < limits[0]).any(0) | (high > limits[1]).any(0)
-    ).any():  # on the way, which depends on the order
+    overflows = (low < limits[0]).any(0) | (high > limits[1]).any(0)  # on the way, which depends on the order
+    if overflows.any():
         t.note(t.field.digest(t.symbol("running sums"), t.lanes(x)[:, at[:, overflows]]), *limits)
     return weigh(t, x, at, np.ones((len(at), 1), np.int64), out.shape, out.dtype)
 
@@ -354,11 +346,7 @@ def interpolate(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     scale, offset = attrs["scale"], attrs["offset"]
     along = []
     for d, (numerator, denominator) in enumerate((scale[:2], scale[2:])):
-        place = np.arange(out.shape[1 + d]) * denominator + offset[d]
-        before = place // numerator
-        after = place - before * numerator
-        most = x.shape[1 + d] - 1
-        near, far = np.clip(before, 0, most), np.clip(before + 1, 0, most)
+        near, far, after = grid(out.shape[1 + d], x.shape[1 + d], (numerator, denominator), offset[d])
         same = near == far
         along.append([(near, np.where(same, numerator, numerator - after)), (far, np.where(same, 0, after))])
     places = np.arange(x.elements).reshape(x.shape)

@@ -1,11 +1,9 @@
 """Functions of two small values in a normal form: the table of results for all pairs.
 
-A small value has at most 256 codes.
-It is an INT8 or BOOL root, or the piece number of a function of any other root.
+A small value has at most 256 codes: it is an INT8 or BOOL root, or the piece number of a function of any other root.
 A function of two small values is a function of one root, the pair, whose values are numbered.
 A table may be a sum of functions of either value and one product of functions of both.
-Its point in the fields is then computed from these.
-So it equals the same polynomial built from sums and products.
+Its point in the fields is computed from these, so that it equals the same polynomial built from sums and products.
 
 Tables of 65,536 entries take time, so they are used only where a proof fails without them.
 """
@@ -119,10 +117,7 @@ class Pairs:
     # ---- operands ----------------------------------------------------------------------------------
 
     def lift(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Returns which elements depend on two small values, and the operands as functions of them.
-
-        The operands are restricted to these elements.
-        """
+        """Returns which elements depend on two small values, and these of each operand as functions of them."""
         n = xs[0].elements
         nothing = np.zeros(n, bool), list(xs)
         if n > self._left or len(self._lifted) + len(self._parts) > _MOST or any(v.members > 1 for v in xs):
@@ -193,10 +188,7 @@ class Pairs:
         return _Small(int(code[0]), functions.values(f, start))
 
     def _root(self, t: Terms, slots: _Slots, degree: int) -> Lanes:
-        """Returns the roots of pairs and remembers their bases.
-
-        degree: of products of functions of both.
-        """
+        """Returns the roots of pairs and remembers their bases; degree: of products of functions of both."""
         roots = t.field.apply(t.symbol("pair"), *slots.roots, *(t.field.constants(c) for c in slots.codes))
         t.elements, t.degree = t.elements + roots.shape[1], max(t.degree, degree)
         self._left -= roots.shape[1]
@@ -214,10 +206,7 @@ class Pairs:
         return replace(v, roots=roots, functions=numbers[which.reshape(-1)])
 
     def _lift(self, f: int, side: int) -> int:
-        """Returns a function of the left (0) or right (1) value as one of the pair.
-
-        Functions that are not small are returned as they are.
-        """
+        """Returns a function of the left (0) or right (1) value as one of the pair; one that is not small as it is."""
         small = self._small_of(f)
         if small is None:
             return f

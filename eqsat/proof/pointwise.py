@@ -120,10 +120,7 @@ def _compute(op: str, attrs: Attributes, values: Sequence[Ints], dtypes: Sequenc
 
 
 def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """Returns the term of a pointwise operator of two operands.
-
-    It is a function of one root where an operand is constant or both have one root.
-    """
+    """Returns the term of a pointwise operator: a function of one root where an operand is constant or both have it."""
     if op not in _EXTREMA and not any(t.is_constant(v).all() for v in xs):
         # a set would be hashed once for each of its repetitions
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
@@ -196,10 +193,7 @@ def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, o
 
 
 def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """Returns the term of an operator on two functions of one root.
-
-    It is a function of that root if both are finite.
-    """
+    """Returns the term of an operator on two functions of one root, which is one of this root if both are finite."""
     pairs, inverse = unique(x.functions * len(t.functions) + y.functions)
     one, other = pairs // len(t.functions), pairs % len(t.functions)
     if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
@@ -299,10 +293,7 @@ def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> 
 
 
 def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
-    """Returns the term of SELECT: select(c, x) + select(not c, y), with a function symbol `select`.
-
-    So `not` exchanges the values.
-    """
+    """Returns the term of SELECT: select(c, x) + select(not c, y), so that `not` exchanges the values."""
     condition, x, y = (v.broadcast(out.shape) for v in xs)
     low, high = t.limits(condition)
     equal = (t.lanes(x) == t.lanes(y)).all(0)

@@ -1,10 +1,8 @@
 """Whether two graphs are equal for every input.
 
-Both are evaluated once, at one random point of prime fields (`field.py`).
-Functions of one value are in a normal form (`functions.py`).
+Both are evaluated once, at one random point of prime fields (`field.py`), with functions in a normal form.
 Equal values mean equal graphs, up to a probability of error that the proof states.
-Unequal values prove nothing: then a counterexample is searched.
-Without one the answer is "undecided".
+Unequal values prove nothing: then a counterexample is searched, and without one the answer is "undecided".
 
 >>> from eqsat.tensor.graph import TensorGraph
 >>> def graph(*perms):
@@ -25,7 +23,7 @@ import contextlib
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -220,10 +218,7 @@ class Prover:
         return v
 
     def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
-        """Returns the nodes of each graph whose values the other graph does not have.
-
-        Raises Undecidable.
-        """
+        """Returns the nodes of each graph whose values the other graph does not have. Raises Undecidable."""
         source = self.source(self.seed)
         if not source.fingerprints:
             source.fingerprints = evaluate_at(
@@ -262,8 +257,7 @@ def _nothing(t: Terms, n: int, v: Value) -> Value:
 def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing, *, by_tables: bool = False) -> Side:
     """Returns the evaluated graph that others are compared with.
 
-    It is evaluated twice if equal roots have different intervals.
-    Then each root has the interval that the other graphs will find for it.
+    If equal roots have different intervals, it is evaluated twice, so that each root has what others will find for it.
     """
     side = evaluate_at(graph, seed, seen=seen, by_tables=by_tables)
     if not side.terms.known.is_ambiguous:
@@ -308,18 +302,25 @@ def _find_absent(some: Mapping[int, tuple[int, int]], others: Mapping[int, tuple
 
 def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[Open, ...]:
     """Returns the first operators above some outputs whose values are new."""
-    out, seen, stack = [], set(), [graph.outputs[k] for k in outputs]
-    while stack:
-        n = stack.pop()
-        if n in seen:
-            continue
-        seen.add(n)
-        above = [i for i in graph.nodes[n].inputs if i in new and graph.nodes[i].op != "const"]
-        stack += above
-        if not above:
-            out.append(n)
+
+    def above(n: int) -> list[int]:
+        return [i for i in graph.nodes[n].inputs if i in new and graph.nodes[i].op != "const"]
+
+    first = find_first([graph.outputs[k] for k in outputs], above)
     reasons = "it is not what the first graph's output is", "its values are none of the first graph's"
-    return tuple(Open(describe(graph, n), n, reasons[n in new]) for n in sorted(out)[:_NAMED])
+    return tuple(Open(describe(graph, n), n, reasons[n in new]) for n in first[:_NAMED])
+
+
+def find_first(last: Iterable[int], above: Callable[[int], list[int]]) -> list[int]:
+    """Returns, in ascending order, the numbers above the last ones, or among them, that have none above them."""
+    found, seen, stack = [], set[int](), list(last)
+    while stack:
+        if (n := stack.pop()) not in seen:
+            seen.add(n)
+            before = above(n)
+            stack += before
+            found += [] if before else [n]
+    return sorted(found)
 
 
 def unequal(source: Side, side: Side) -> tuple[int, ...]:

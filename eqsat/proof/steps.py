@@ -65,10 +65,8 @@ def is_decreasing(steps: Sequence[Step]) -> bool:
 
 
 def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
-    """Returns the least x for which the steps give `wanted` or more.
+    """Returns the least x (or -x for decreasing steps) for which steps, with arrays as parameters, reach `wanted`.
 
-    For decreasing steps, returns the least -x.
-    The steps' parameters are arrays.
     `wanted` is between results that the steps reach, so that int64 suffices as it does forwards.
     """
     y, turned = wanted, np.zeros(np.shape(wanted), bool)

@@ -1,7 +1,4 @@
-"""Tensors as terms: each element is a function in normal form of a root.
-
-A root is a point of the prime fields.
-"""
+"""Tensors as terms: each element is a function in normal form of a root. A root is a point of the prime fields."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ class Value:
         return replace(self, roots=roots, functions=functions, shape=shape, dtype=dtype or self.dtype)
 
     def distinct(self) -> Value:
-        """Returns the value with repeated members dropped.
-
-        It keeps as many members as the element with the most different ones has.
-        """
+        """Returns the value with as many members as the element with the most different ones has."""
         first, second = (w.reshape(self.members, -1) for w in words(self.roots))
         functions = self.functions.reshape(self.members, -1)
         order = np.lexsort((functions, second, first), axis=0)
@@ -100,9 +94,8 @@ class Value:
 
 
 class Known:
-    """Functions (or numbers) known for the roots of a graph, found by their lanes.
+    """Functions (or numbers) known for the roots of a graph, so that equal roots of another get the same intervals.
 
-    So equal roots of another graph get the same intervals.
     Words of lanes are random numbers, so they are found by buckets of their highest bits.
     """
 
@@ -150,10 +143,7 @@ class Tables(Protocol):
     """Tables of functions of two values, which `Terms.pairs` may hold."""
 
     def lift(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Returns which elements depend on two small values, and the operands as functions of them.
-
-        The operands are restricted to these elements.
-        """
+        """Returns which elements depend on two small values, and these of each operand as functions of them."""
 
     def lanes(self, t: Terms, v: Value) -> Lanes:
         """Returns the lanes of elements that are functions of pairs. Raises Undecidable."""
@@ -289,10 +279,7 @@ class Terms:
         return best(low.reshape(v.members, -1), 0), best(high.reshape(v.members, -1), 0)
 
     def within(self, v: Value) -> tuple[Ints, Ints]:
-        """Returns the lowest and highest value of each element of a tensor, which its dtype limits.
-
-        Sums and products of them do not overflow int64.
-        """
+        """Returns the limits of each element within its dtype, whose sums and products do not overflow int64."""
         low, high = self.limits(v)
         return low.clip(*limits_of(v.dtype)), high.clip(*limits_of(v.dtype))
 
@@ -355,10 +342,7 @@ class Terms:
         return out
 
     def _collapse_set(self, v: Value) -> Value:
-        """Returns an extremum as roots: a hash of the sum of the hashes of its different members.
-
-        An element with one member left is that member.
-        """
+        """Returns an extremum as roots: its only member, or a hash of the sum of its different members' hashes."""
         size = max(1, _AT_ONCE // v.members)
         if v.elements > size:
             places = (np.arange(k, min(k + size, v.elements)) for k in range(0, v.elements, size))
@@ -480,10 +464,7 @@ class Terms:
             self.note(self.lanes(v)[:, outside], least, most, *what)
 
     def _fit(self, v: Value | Lanes, dtype: str, chosen: NDArray[np.bool_]) -> None:
-        """Notes that the chosen elements have to be within their dtype.
-
-        Raises Undecidable for intermediate numbers.
-        """
+        """Notes that the chosen elements have to be within their dtype. Raises Undecidable for intermediate numbers."""
         if not chosen.any():
             return
         if dtype == UNLIMITED:
@@ -491,10 +472,7 @@ class Terms:
         self.note((self.lanes(v) if isinstance(v, Value) else v)[:, chosen], *limits_of(dtype))
 
     def bound(self, v: Value) -> Value:
-        """Requires elements to be within their dtype, and returns the value.
-
-        Steps that overflow int64 raise Undecidable anyway.
-        """
+        """Requires elements to be within their dtype, and returns the value."""
         if v.dtype != UNLIMITED:
             self.require(v, *limits_of(v.dtype))
         return v
@@ -532,9 +510,7 @@ class Terms:
             for c, own in enumerate(allowed.channels):
                 self._require(v.take(channels[..., c]), own)
             return
-        least, most = limits_of(v.dtype)
-        least, most = (own if own is not None else limit for own, limit in ((allowed.low, least), (allowed.high, most)))
-        self.require(v, least, most)
+        self.require(v, *allowed.limits(*limits_of(v.dtype)))
         if allowed.never and (met := self._meets(v, allowed.never)).any():
             self.note(self.lanes(v)[:, met], "not", allowed.never)
         if allowed.distinct and not self._are_distinct(v):
@@ -565,10 +541,7 @@ def limits_of(dtype: str) -> tuple[int, int]:
 
 
 def _find_dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
-    """Whether each of several values [values, elements] is never the only maximum, by its limits.
-
-    Another one is at least as large.
-    """
+    """Whether each of several values [values, elements] is never the only maximum, by its limits."""
     best = low.max(0)
     leads = low == best
     varies = (leads & (high > best)).any(0)

@@ -23,8 +23,7 @@ _SPARE = 0.1
 _FRESH = 6 * 3600 * 10**6
 #: Keys of one query, at most: SQLite takes 999 parameters, or more.
 _AT_ONCE = 500
-#: Exceptions of sqlite3.
-#: Its messages quote a damaged schema, which may be no text.
+#: Exceptions of sqlite3, whose messages quote a damaged schema, which may be no text.
 FAILURES: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 _TABLE = (
     "create table if not exists entries "
@@ -54,10 +53,7 @@ class Kind:
 
 
 def mark(key: str, value: bytes) -> bytes:
-    """Returns the checksum of an entry.
-
-    It covers the key, so that an entry under another key is not valid.
-    """
+    """Returns the checksum of an entry, which covers the key, too."""
     return hashlib.blake2b(key.encode(errors="replace") + b"\0" + value, digest_size=MARK).digest()
 
 
@@ -67,9 +63,8 @@ def is_valid(key: object, value: object, checksum: object) -> bool:
 
 
 class LocalStore:
-    """A store of bytes by key, in an SQLite file.
+    """A store of bytes by key, in an SQLite file; after a failure reads find nothing, and writes are dropped.
 
-    Any failure of the disk costs only the store: reads find nothing, writes are dropped.
     failure: the first failure in words, "" if there is none.
     """
 
@@ -147,10 +142,7 @@ class LocalStore:
         return found
 
     def put(self, entries: Mapping[str, bytes], kind: Kind) -> None:
-        """Stores entries of one kind.
-
-        If the kind is over its limits, its least recently used entries are dropped.
-        """
+        """Stores entries of one kind; if it is over its limits, its least recently used entries are dropped."""
         if self._db is None or not entries:
             return
         now = time.time_ns() // 1000

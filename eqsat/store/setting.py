@@ -1,10 +1,7 @@
-"""The place of the store.
-
-It is one setting: `EQSAT_CACHE`, `--cache` or `Options(cache=...)`.
+"""The place of the store, one setting: `EQSAT_CACHE`, `--cache` or `Options(cache=...)`.
 
 DIRECTORY, or FILE.sqlite       on this machine
-URL                             a shared store besides the user's own: file://, https://, s3://, ...
-of fsspec
+URL                             a shared store of fsspec besides the user's own: file://, https://, s3://, ...
 DIRECTORY,URL                   both
 DIRECTORY,read-only:URL         the shared store is never written to
 """
@@ -45,9 +42,8 @@ _OTHER_TABLE = re.compile(rb"create (virtual )?table (?!entries\b)", re.IGNORECA
 class Setting:
     """The places of the store.
 
-    file     : the store on this machine
-    url      : the shared store, "" if there is none
-    read_only: whether the shared store is only read
+    file: the store on this machine
+    url : the shared store, "" if there is none
     """
 
     file: Path
@@ -56,9 +52,8 @@ class Setting:
 
     @staticmethod
     def of(text: str | Path | None = None) -> Setting:
-        """Returns the setting that `text` describes.
+        """Returns the setting that `text`, else the environment describes, else the user's cache directory.
 
-        None means that of the environment, else the user's cache directory.
         Raises InputError for a text that is no setting.
         """
         given = str(text or os.environ.get(VARIABLE) or "")
@@ -76,10 +71,7 @@ class Setting:
         return Setting(file, url.removeprefix(_READ_ONLY), url.startswith(_READ_ONLY))
 
     def check(self) -> None:
-        """Checks that the file is a store, or absent, and that the URL's protocol is known.
-
-        Raises InputError.
-        """
+        """Raises InputError unless the file is a store, or absent, and the URL's protocol is known."""
         check_file(self.file)
         if self.url:
             import fsspec
@@ -96,11 +88,7 @@ class Setting:
 
 
 def check_file(path: Path) -> None:
-    """Refuses a file that is something else: it is neither written to nor replaced.
-
-    A pipe, a socket and a device are something else, also as a directory of it, and a database with tables of others.
-    Raises InputError.
-    """
+    """Raises InputError for a file that is something else, such as a pipe or a database with tables of others."""
     with suppress(OSError):
         special = [p for p in (path, *path.parents) if is_special(p)]  # to open a pipe waits for its other end
         if special or _is_another(path):
@@ -116,10 +104,7 @@ def _is_another(path: Path) -> bool:
 
 
 def _has_others(path: Path, head: bytes) -> bool:
-    """Whether a database has something in it that is not a store's.
-
-    head: its first bytes, which tell where it is damaged.
-    """
+    """Whether a database has something in it that is not a store's; head: its first bytes, for a damaged one."""
     # immutable: no lock is taken, and no file made beside it
     uri = f"{path.resolve().as_uri()}?immutable=1"
     try:

@@ -1,9 +1,7 @@
 """A store that a team shares: a folder, an HTTP server or a bucket that fsspec reaches.
 
-An entry is a file `KIND/NAME` that is written once.
-It has a checksum of name and bytes, followed by the bytes.
-Nothing is listed and nothing is locked.
-Damaged entries are ignored.
+An entry is a file `KIND/NAME` that is written once: a checksum of name and bytes, and the bytes.
+Nothing is listed or locked, and damaged entries are ignored.
 A store that fails once is not used again by this process.
 """
 
@@ -102,8 +100,5 @@ class SharedStore:
 
 @cache
 def get_shared_store(url: str, read_only: bool) -> SharedStore:
-    """Returns the one SharedStore of this process for a URL.
-
-    So a store that failed once is not asked again.
-    """
+    """Returns the one SharedStore of this process for a URL."""
     return SharedStore(url, read_only)

@@ -35,10 +35,7 @@ class Store:
     """
 
     def __init__(self, place: str | Path | None = None) -> None:
-        """Opens the store at `place`; `setting.py` says which places there are.
-
-        Raises InputError if `place` is given and cannot be used.
-        """
+        """Opens the store at a place (`setting.py`). Raises InputError if it is given and cannot be used."""
         self.setting = Setting.of(place)
         if place:
             self.setting.check()
@@ -109,10 +106,7 @@ def _unpack(batch: bytes | None) -> dict[str, bytes]:
 
 
 def export(store: LocalStore, path: Path) -> int:
-    """Writes all entries to one file and returns their number.
-
-    Raises OutputError.
-    """
+    """Writes all entries to one file and returns their number. Raises OutputError."""
     count = 0
     try:
         with beside(path) as temporary:
@@ -131,8 +125,7 @@ def export(store: LocalStore, path: Path) -> int:
 def import_entries(store: LocalStore, path: Path) -> tuple[int, int]:
     """Takes over the entries of such a file, each checked, and returns (taken, refused).
 
-    Raises InputError for another file.
-    Raises InputError for a damaged file, too, after taking over the entries that could be read.
+    Raises InputError for another file, and for a damaged one after taking over the entries that could be read.
     """
     check_input(path)
     if not path.stat().st_size:

@@ -10,6 +10,9 @@ import numpy as np
 
 from eqsat.tensor.types import Array
 
+#: Magnitude beyond the results of all operators.
+FAR = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -48,12 +51,9 @@ class Allowed:
         inside = (v for v in never if (low is None or v > low) and (high is None or v < high))
         return Allowed(low, high, tuple(sorted(inside)), self.distinct or other.distinct)
 
-    def codes(self, low: int, high: int) -> Array:
-        """Returns all allowed values from `low` to `high`."""
-        found = np.arange(
-            max(low, low if self.low is None else self.low), min(high, high if self.high is None else self.high) + 1
-        )
-        return np.setdiff1d(found, np.asarray(self.never, np.int64))
+    def limits(self, low: int = -FAR, high: int = FAR) -> tuple[int, int]:
+        """Returns the lowest and highest value, which are `low` and `high` where this set has no limit."""
+        return low if self.low is None else self.low, high if self.high is None else self.high
 
     def why_not(self, values: Array) -> str:
         """Returns why some of the values are not allowed, "" if all are."""
@@ -63,7 +63,8 @@ class Allowed:
             reasons = (allowed.why_not(values[..., c]) for c, allowed in enumerate(self.channels))
             return next((f"in channel {c} {why_not}" for c, why_not in enumerate(reasons) if why_not), "")
         least, most = int(values.min()), int(values.max())
-        if self.low is not None and least < self.low or self.high is not None and most > self.high:
+        low, high = self.limits()
+        if least < low or most > high:
             return f"from {least} to {most}, allowed are {_text(self.low)} to {_text(self.high)}"
         if self.never and (found := np.intersect1d(values, self.never)).size:
             return f"{found[0]}, which is not allowed"

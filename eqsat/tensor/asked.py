@@ -1,17 +1,7 @@
 """The values that the operators of a graph require, carried back to where they come from.
 
-A shift requires an amount below the number of bits of its operand.
-A GATHER requires positions inside its tensor, and an INTDIV a divisor other than 0.
-`Op.allowed` has these requirements.
+A GATHER, for instance, requires positions inside its tensor (`Op.allowed`).
 For other values TOSA leaves the result open, so a comparison on them would show nothing.
-
->>> from eqsat.tensor import makers
->>> g = TensorGraph()
->>> x, amount = g.add_input("x", (1, 4), "INT32"), g.add_input("amount", (1, 4), "INT8")
->>> wide = g.add_with("rescale", (amount,), makers.rescale("INT32", in_zp=-3))
->>> g.outputs = [g.add("logical_left_shift", (x, wide))]
->>> require(g)[amount]
-Allowed(low=-3, high=28, never=(), distinct=False, channels=())
 """
 
 from __future__ import annotations
@@ -28,8 +18,6 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, exact_value
 from eqsat.tensor.types import Array, Const, GraphError, Type
 
-#: Magnitude beyond the results of all operators.
-_FAR = 1 << 62
 #: Most elements that are computed to try all values of an operand.
 _TRIED = 1 << 22
 #: Operators along axes whose results are elements of the operand, besides `Op.copies`.
@@ -37,10 +25,7 @@ _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
 def require(graph: TensorGraph) -> dict[int, Allowed]:
-    """Returns the values that all readers of a node require, directly or through other operators.
-
-    They are by live node; nodes without a requirement are left out.
-    """
+    """Returns {live node: the values that its readers require, directly or through other operators, if not all}."""
     out: dict[int, Allowed] = {}
     for n in reversed(graph.live()):
         node = graph.nodes[n]
@@ -66,17 +51,15 @@ def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
 def _before(graph: TensorGraph, n: int, k: int, wanted: Allowed) -> Allowed:
     """Returns the values of operand k of a node for which the node has the wanted values.
 
-    If several operands determine the value together, each gets the same requirement.
-    The value may then still differ from the wanted ones.
+    If several operands determine the value together, each gets the same requirement, which may not suffice.
     """
     node = graph.nodes[n]
     op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
     if operand.op == "const" or wanted == ANY:
         return ANY
     passed = wanted if operand.dtype == node.dtype else ANY
-    # The second operand of GATHER and SCATTER gives no element of the result.
     if op.kind == "indexed":
-        return passed if k != 1 else ANY
+        return passed if k != 1 else ANY  # operand 1 gives positions and no element of the result
     if op.copies or node.op in _CHOOSING:
         return passed
     if op.kind != "pointwise":
@@ -92,7 +75,6 @@ def _try_values(node: Node, operand: str, operands: tuple[Const | None, ...], wa
     """Returns the values of a pointwise node's operand that is None in `operands`, for which it has the wanted values.
 
     operand: its dtype.
-    Answers are cached, since the graphs of one search have much in common.
     """
     dtype = DType.of(operand)
     if not dtype.is_integral:
@@ -116,11 +98,8 @@ def _try_values(node: Node, operand: str, operands: tuple[Const | None, ...], wa
 
 def _fits(values: Array, wanted: Allowed) -> Array:
     """Returns which rows have only wanted values."""
-    fits = np.ones(len(values), bool)
-    if wanted.low is not None:
-        fits &= values.min(1) >= wanted.low
-    if wanted.high is not None:
-        fits &= values.max(1) <= wanted.high
+    low, high = wanted.limits()
+    fits: Array = (values.min(1) >= low) & (values.max(1) <= high)
     if wanted.never:
         fits &= ~np.isin(values, wanted.never).any(1)
     return fits
@@ -135,14 +114,10 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _bisect(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
-    """Returns the values for which a monotone function has the wanted results, found by bisection.
-
-    The answer is ANY if the function is not monotone, as far as three points tell.
-    """
+    """Returns the values for which a monotone function has the wanted results, ANY if three points tell it is none."""
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
-    least = -_FAR if wanted.low is None else wanted.low
-    most = _FAR if wanted.high is None else wanted.high
+    least, most = wanted.limits()
 
     def last(holds: Callable[[Array], bool]) -> int:
         """Returns the last value for which something holds that holds for all values below it."""

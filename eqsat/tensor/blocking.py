@@ -1,13 +1,8 @@
 """Rewrites a convolution on blocks of pixels, or with other strides, dilations and channels.
 
-A convolution with constant weights is an integer-linear map.
-Along an axis, read its elements in blocks, which become channels, and write its results in
-blocks too.
-That is a convolution over blocks.
-Its kernel has the old weights in the right places and zeros elsewhere.
-Zero weights add nothing to the accumulator, since weights have zero point 0.
-So every form is equal to the bit.
-Strides, dilations, space-to-depth, PixelShuffle and transposed convolutions are special cases.
+Along an axis, elements are read in blocks, which become channels, and results are written in blocks too.
+That is a convolution over blocks, whose kernel has the old weights in the right places and zeros elsewhere.
+Zero weights add nothing, since weights have zero point 0, so every form is equal to the bit.
 
 >>> blocked = Axis(size=391, kernel=21, stride=10).block(10)
 >>> blocked.blocks, blocked.kernel, blocked.stride, blocked.appended
@@ -49,11 +44,9 @@ class Axis:
         return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
 
     def block(self, block: int) -> BlockedAxis | None:
-        """Returns the convolution on blocks of `block` elements.
+        """Returns the convolution on blocks of `block` elements, None if neither of stride and block divides the other.
 
-        Returns None unless the stride divides the block or the block divides the stride.
-        Result r of a block reads the elements stride * r - low + dilation * t.
-        They are counted from the block's first element.
+        Result r of a block reads the elements stride * r - low + dilation * t, from the block's first one on.
         """
         if block % self.stride == 0:
             outputs, stride = block // self.stride, 1
@@ -64,55 +57,32 @@ class Axis:
         reads = [
             (r, t, self.stride * r - self.low + self.dilation * t) for r in range(outputs) for t in range(self.kernel)
         ]
-        return _over_blocks(self, reads, block, outputs, stride)
+        return _over_blocks(self.size, self.results, reads, block, outputs, stride)
 
 
-@dataclass(frozen=True, slots=True)
-class TransposedAxis:
-    """A transposed convolution along one axis.
+def _block_transposed(size: int, kernel: int, stride: int, low: int, high: int) -> BlockedAxis | None:
+    """Returns a transposed convolution along one axis as a convolution with `stride` results per element.
 
-    Element i adds tap t to result stride * i + low + t (TOSA: out_pad).
+    Element i adds tap t to result stride * i + low + t (TOSA 1.0, TRANSPOSE_CONV2D, out_pad).
+    Returns None if it does not read all of its input.
     """
-
-    size: int
-    kernel: int
-    stride: int
-    low: int = 0
-    high: int = 0
-
-    @property
-    def results(self) -> int:
-        """Number of results (TOSA 1.0, TRANSPOSE_CONV2D)."""
-        return (self.size - 1) * self.stride + self.low + self.high + self.kernel
-
-    def block(self) -> BlockedAxis | None:
-        """Returns the convolution with `stride` results per block of one element.
-
-        Returns None if it does not read all of its input.
-        """
-        reads = [
-            (r, t, (r - self.low - t) // self.stride)
-            for r in range(self.stride)
-            for t in range(self.kernel)
-            if (r - self.low - t) % self.stride == 0
-        ]
-        made = _over_blocks(self, reads, 1, self.stride, 1)
-        return made if made.low >= 0 and made.high >= 0 else None
+    reads = [
+        (r, t, (r - low - t) // stride) for r in range(stride) for t in range(kernel) if (r - low - t) % stride == 0
+    ]
+    made = _over_blocks(size, (size - 1) * stride + low + high + kernel, reads, 1, stride, 1)
+    return made if made.low >= 0 and made.high >= 0 else None
 
 
 def _over_blocks(
-    axis: Axis | TransposedAxis, reads: list[tuple[int, int, int]], block: int, outputs: int, stride: int
+    size: int, results: int, reads: list[tuple[int, int, int]], block: int, outputs: int, stride: int
 ) -> BlockedAxis:
     """Returns the convolution over blocks in which result r reads element e by tap t, for all (r, t, e) of `reads`."""
     first = min(e for *_, e in reads) // block
     taps = tuple((e // block - first, r, e % block, t) for r, t, e in reads)
     kernel = 1 + max(tap[0] for tap in taps)
-    blocks, result_blocks = -(-axis.size // block), -(-axis.results // outputs)
+    blocks, result_blocks = -(-size // block), -(-results // outputs)
     high = (result_blocks - 1) * stride + kernel + first - blocks
-    appended = blocks * block - axis.size
-    return BlockedAxis(
-        block, outputs, stride, kernel, -first, high, blocks, appended, axis.results, taps, axis.high > 0
-    )
+    return BlockedAxis(block, outputs, stride, kernel, -first, high, blocks, blocks * block - size, results, taps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +95,6 @@ class BlockedAxis:
     appended: elements that the input lacks for whole blocks.
     results: number of results that count.
     taps: (position in the kernel, result in its block, element in its block, old tap).
-    appended_is_padding: whether results that count read appended elements in place of padding.
     """
 
     block: int
@@ -138,18 +107,15 @@ class BlockedAxis:
     appended: int
     results: int
     taps: tuple[tuple[int, int, int, int], ...] = field(repr=False)
-    appended_is_padding: bool
 
     @property
     def result_blocks(self) -> int:
         return (self.blocks + self.low + self.high - self.kernel) // self.stride + 1
 
     def weights(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Lays out weights [taps, channels out, other axis, channels in] for the blocks.
+        """Lays out weights [taps, out, other, in] for the blocks, as [kernel, outputs * out, other, block * in].
 
-        Returns [kernel, outputs * out, other, block * in].
-        Channels out are ordered by (result in the block, old channel).
-        Channels in are ordered by (element of the block, old channel).
+        Channels out are ordered by (result in the block, old channel), channels in by (element in the block, old one).
         """
         _, out, other, channels = values.shape
         laid = np.zeros((self.kernel, self.outputs, out, other, self.block, channels), values.dtype)
@@ -163,9 +129,9 @@ class Spelling:
     """Another convolution with the same results, and what is done before and after it.
 
     x [N, H, W, C] gets `appended` rows and columns at its ends and goes through `read`.
-    The convolution is `op` with `attributes` (stride, pad, dilation), `weights` and `bias`.
-    `lay` lays out its weights, of shape `weights_shape`; those of blocks are large, and most are never asked for.
-    Its result goes through `write`, after which the first `results` rows and columns count.
+    The result of the convolution goes through `write`, after which the first `results` rows and columns count.
+    attributes: stride, pad and dilation.
+    lay: lays out the weights; those of blocks are large, and most are never asked for.
     appended_is_padding: appended elements must be the input's zero point, else they are free.
     """
 
@@ -230,10 +196,10 @@ class ConstantConvolution:
         (_, h, w, _), (kh, kw) = self.shape, self.weights.shape[OPS[self.op].kernel_axis :][:2]
         return Axis(h, kh, sy, dy, top, bottom), Axis(w, kw, sx, dx, left, right)
 
-    def _result(self) -> Shape:
+    def _result(self) -> tuple[int, int, int, int]:
         """Returns the shape of the result of a CONV2D or DEPTHWISE_CONV2D."""
         height, width = self._axes()
-        return (self.shape[0], height.results, width.results, len(self.bias))
+        return self.shape[0], height.results, width.results, len(self.bias)
 
     def _plain(self, shape: Shape, weights: NDArray[Any], pad: tuple[int, ...]) -> ConstantConvolution:
         """Returns the same operator with stride and dilation 1 on x of another shape."""
@@ -249,21 +215,12 @@ class ConstantConvolution:
         appended_is_padding: bool = False,
     ) -> Spelling:
         """Returns this convolution as another one between two movements."""
-        _, height, width, _ = self._result()
-        return Spelling(
-            other.op,
-            other.attributes,
-            other.weights.shape,
-            lambda: other.weights,
-            other.bias,
-            read,
-            write,
-            appended,
-            appended_is_padding,
-            (height, width),
-        )
+        convolution = other.op, other.attributes, other.weights.shape, lambda: other.weights, other.bias
+        return Spelling(*convolution, read, write, appended, appended_is_padding, self._result()[1:3])
 
-    def _on_blocks(self, weights: NDArray[Any], height: BlockedAxis, width: BlockedAxis) -> Spelling:
+    def _on_blocks(
+        self, weights: NDArray[Any], height: BlockedAxis, width: BlockedAxis, appended_is_padding: bool
+    ) -> Spelling:
         """Returns the convolution with weights [OC, KH, KW, IC] as a CONV2D on blocks of H and W."""
 
         def lay() -> NDArray[Any]:
@@ -286,36 +243,30 @@ class ConstantConvolution:
             space_to_depth((n, height.blocks * block[0], width.blocks * block[1], c), block),
             space_to_depth(results, (height.outputs, width.outputs)).inverse(),
             (height.appended, width.appended),
-            any(a.appended and a.appended_is_padding for a in (height, width)),
+            appended_is_padding,
             (height.results, width.results),
         )
 
     def block(self, block: tuple[int, int]) -> Spelling | None:
-        """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements.
-
-        Returns None if neither of stride and block divides the other.
-        """
-        height, width = (a.block(b) for a, b in zip(self._axes(), block, strict=True))
+        """Returns a CONV2D or DEPTHWISE_CONV2D as a CONV2D on blocks of (H, W) elements, if `Axis.block` can."""
+        axes = self._axes()
+        height, width = (a.block(b) for a, b in zip(axes, block, strict=True))
         if not (height and width):
             return None
-        return self._on_blocks(dense(self.weights) if self.op == "depthwise_conv2d" else self.weights, height, width)
+        weights = dense(self.weights) if self.op == "depthwise_conv2d" else self.weights
+        is_padding = any(a.high > 0 and blocks.appended for a, blocks in zip(axes, (height, width)))
+        return self._on_blocks(weights, height, width, is_padding)
 
     def block_transposed(self) -> Spelling | None:
-        """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel.
-
-        Returns None if it crops more than a kernel.
-        """
+        """Returns a TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel, if it crops at most a kernel."""
         top, bottom, left, right = self.attributes["out_pad"]
         (_, h, w, _), (_, kh, kw, _), (sy, sx) = self.shape, self.weights.shape, self.attributes["stride"]
-        height = TransposedAxis(h, kh, sy, top, bottom).block()
-        width = TransposedAxis(w, kw, sx, left, right).block()
-        return self._on_blocks(self.weights, height, width) if height and width else None
+        height = _block_transposed(h, kh, sy, top, bottom)
+        width = _block_transposed(w, kw, sx, left, right)
+        return self._on_blocks(self.weights, height, width, False) if height and width else None
 
     def reduce_dilation(self, dilation: tuple[int, int]) -> Spelling | None:
-        """Returns the convolution with a smaller dilation of (H, W) and zeros between its taps.
-
-        Returns None if the new dilation does not divide the old one.
-        """
+        """Returns the convolution with a dilation of (H, W), if that divides its own, and zeros between its taps."""
         first, old = OPS[self.op].kernel_axis, self.attributes["dilation"]
         if any(o % d for o, d in zip(old, dilation, strict=True)):
             return None
@@ -356,8 +307,8 @@ class ConstantConvolution:
     def _phases(self) -> tuple[int, int] | None:
         """Returns the padding at both ends of each phase of W, in elements of the phase.
 
-        None unless the convolution is dilated along W, which divides its padding there.
-        None unless strides are 1 and the kernel has height 1, without padding along H.
+        Returns None unless the convolution is dilated along W, which divides its padding there, strides are 1, and the
+        kernel has height 1 without padding along H.
         """
         (top, bottom, left, right), phases = self.attributes["pad"], self.attributes["dilation"][1]
         flat = self.weights.shape[OPS[self.op].kernel_axis] == 1 and not (top or bottom)
@@ -366,9 +317,8 @@ class ConstantConvolution:
         return left // phases, right // phases
 
     def stack_phases(self) -> Spelling | None:
-        """Returns a dilated convolution as one without dilation.
+        """Returns a dilated convolution as one without dilation, on an image for each pair of phases.
 
-        The elements of each pair of phases become an image of their own.
         The images are stacked along H with rows of padding between them.
         Returns None unless strides are 1 and the dilations divide height, width and padding.
         Returns None for a kernel of height 1, which needs no padding between (`split_phases`).
@@ -394,12 +344,10 @@ class ConstantConvolution:
         return self._as(other, read, write, (rows * down - h, 0), low + high > 0)
 
     def divide_channels(self, parts: int) -> Spelling | None:
-        """Returns a pointwise CONV2D at one position with its channels in `parts` parts along W.
+        """Returns a pointwise CONV2D at one position with its channels in equal parts along W, the taps of its kernel.
 
-        The parts are taps of its kernel, and nothing is moved.
-        Returns None for another operator, for several positions or taps, and for unequal parts.
-        Returns None with padding.
-        With more positions, parts of parts could be formed without end.
+        Returns None for another operator, for several taps, with padding, and if there are no such parts.
+        Returns None for several positions, of which parts of parts could be formed without end.
         """
         out, channels = self.weights.shape[0], self.shape[-1]
         several = max(*self.shape[:3], *self.weights.shape[1:3]) > 1

@@ -1,23 +1,10 @@
 """Channels on which no output depends, and the graph without them.
 
 Training for sparsity leaves filters whose weights are all zero, and channels that nothing reads.
-A channel of a feature map can go in either of two cases.
-All convolutions that read it have zero weights for it.
-Or it is the same number for every input, which these convolutions can add to their biases.
-Pointwise operators, poolings and depthwise convolutions compute every channel by itself.
-So the feature maps between convolutions that they connect lose the same channels.
-
->>> from eqsat.tensor import makers
->>> g = TensorGraph()
->>> x = g.add_input("x", (1, 4, 4, 1), "INT8")
->>> weights = g.add_const(np.array([[[[3]]], [[[0]]]]), "INT8")
->>> y = g.add_with("conv2d", [x, weights, g.add_const(np.array([5, 7]), "INT32")], makers.conv("INT8"))
->>> y = g.add_with("rescale", [y], makers.rescale("INT8", shift=34))
->>> read = g.add_const(np.ones((1, 1, 1, 2)), "INT8")
->>> g.outputs = [g.add_with("conv2d", [y, read, g.add_const(np.zeros(1), "INT32")], makers.conv("INT8"))]
->>> found = without_dead_channels(g)
->>> [f"{n.op} {n.shape[3]}" for n in found.graph.nodes if n.op != "const"]
-['input 1', 'conv2d 1', 'rescale 1', 'conv2d 1']
+A channel of a feature map can go if all convolutions that read it have zero weights for it, or if it is the same
+number for every input, which these convolutions can add to their biases.
+Pointwise operators, poolings and depthwise convolutions compute every channel by itself, so the feature maps that they
+connect lose the same channels.
 """
 
 from __future__ import annotations

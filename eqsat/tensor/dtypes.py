@@ -1,6 +1,4 @@
-"""Element types of tensors, each stated once.
-
-Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; its properties are here.
+"""Element types of tensors, which `Type.dtype` and `Node.dtype` name as TOSA does.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')
@@ -21,8 +19,7 @@ class LookupTable:
     """The table of a TABLE operator.
 
     entries: number of entries; fewer entries than values are interpolated.
-    dtype: of an entry.
-    result: dtype of the result.
+    dtype, result: of an entry, and of the result.
     """
 
     entries: int
@@ -34,34 +31,35 @@ class LookupTable:
 class DType:
     """An element type.
 
-    name, code: TOSA's name, and its number in the schema.
     bits: of an element in a TOSA file.
-    size: bytes of an element as Vela stores it.
     storage: the numpy type that holds it (INT48 is in int64); uint8, raw bytes, if carried.
-    carried: numpy lacks it; constants keep the file's bytes and are never computed with.
     sums: the dtype of sums of its products (None: its own).
     lookup: the table of a TABLE operator on it, None if it has none.
     only_rescaled: only a RESCALE reads it.
     """
 
     name: str
-    code: int
     kind: Literal["boolean", "integer", "float", "other"]
     bits: int
-    size: int
     storage: type[np.generic] = np.uint8
-    carried: bool = False
     sums: str | None = None
     lookup: LookupTable | None = None
     only_rescaled: bool = False
 
     @staticmethod
     def of(name: str) -> DType:
-        """Returns the dtype of a name.
+        """Returns the dtype of a name; one that TOSA does not have is carried, with elements of 4 bytes."""
+        return DTYPES.get(name) or DType(name, "other", 32)
 
-        A name that TOSA does not have is carried, with elements of 4 bytes.
-        """
-        return DTYPES.get(name) or DType(name, 0, "other", 32, 4, carried=True)
+    @property
+    def carried(self) -> bool:
+        """Whether numpy lacks it: constants keep the file's bytes, and are never computed with."""
+        return self.storage is np.uint8
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element as Vela stores it."""
+        return -(-self.bits // 8) if self.carried else np.dtype(self.storage).itemsize
 
     @property
     def is_integral(self) -> bool:
@@ -70,10 +68,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The lowest and highest value.
-
-        Raises ValueError if there are none.
-        """
+        """The lowest and highest value, or raises ValueError."""
         if not self.is_integral:
             raise ValueError(f"{self.name} has no limits here: only BOOL and integers that numpy holds do")
         return (0, 1) if self.kind == "boolean" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
@@ -85,10 +80,7 @@ class DType:
 
     @property
     def is_activation(self) -> bool:
-        """Whether feature maps of quantized networks have it.
-
-        CLAMP, TABLE and the poolings read it.
-        """
+        """Whether feature maps of quantized networks have it, which CLAMP, TABLE and the poolings read."""
         return self.lookup is not None
 
     def to_bytes(self, value: int) -> bytes:
@@ -107,40 +99,31 @@ class DType:
 
     @property
     def is_wide(self) -> bool:
-        """Whether elementwise operators between RESCALEs compute in it.
-
-        It is an accumulator that not only a RESCALE reads.
-        """
+        """Whether elementwise operators between RESCALEs compute in it: an accumulator that others read, too."""
         return self.is_accumulator and not self.only_rescaled
-
-
-def _make_carried(
-    name: str, code: int, kind: Literal["integer", "float", "other"], bits: int, sums: str | None = None
-) -> DType:
-    return DType(name, code, kind, bits, -(-bits // 8), carried=True, sums=sums)
 
 
 #: Every dtype of the TOSA schema but SHAPE, which tensors never have.
 DTYPES = {
     d.name: d
     for d in (
-        DType("BOOL", 1, "boolean", 8, 1, np.bool_),
-        _make_carried("INT4", 2, "integer", 4, sums="INT32"),
-        DType("INT8", 3, "integer", 8, 1, np.int8, sums="INT32", lookup=LookupTable(256, "INT8", "INT8")),
-        DType("INT16", 4, "integer", 16, 2, np.int16, sums="INT48", lookup=LookupTable(513, "INT16", "INT32")),
-        DType("INT32", 5, "integer", 32, 4, np.int32),
-        DType("INT48", 6, "integer", 48, 8, np.int64, only_rescaled=True),
-        DType("FP32", 7, "float", 32, 4, np.float32),
-        DType("FP16", 8, "float", 16, 2, np.float16),
-        _make_carried("BF16", 9, "float", 16),
-        _make_carried("FP8E4M3", 11, "float", 8),
-        _make_carried("FP8E5M2", 12, "float", 8),
-        _make_carried("FP6E2M3", 13, "float", 6),
-        _make_carried("FP6E3M2", 14, "float", 6),
-        _make_carried("FP4E2M1", 15, "float", 4),
-        _make_carried("FP8UE8M0", 16, "float", 8),
-        _make_carried("INT64", 17, "integer", 64),
-        _make_carried("MXINT8", 18, "other", 8),
+        DType("BOOL", "boolean", 8, np.bool_),
+        DType("INT4", "integer", 4, sums="INT32"),
+        DType("INT8", "integer", 8, np.int8, sums="INT32", lookup=LookupTable(256, "INT8", "INT8")),
+        DType("INT16", "integer", 16, np.int16, sums="INT48", lookup=LookupTable(513, "INT16", "INT32")),
+        DType("INT32", "integer", 32, np.int32),
+        DType("INT48", "integer", 48, np.int64, only_rescaled=True),
+        DType("FP32", "float", 32, np.float32),
+        DType("FP16", "float", 16, np.float16),
+        DType("BF16", "float", 16),
+        DType("FP8E4M3", "float", 8),
+        DType("FP8E5M2", "float", 8),
+        DType("FP6E2M3", "float", 6),
+        DType("FP6E3M2", "float", 6),
+        DType("FP4E2M1", "float", 4),
+        DType("FP8UE8M0", "float", 8),
+        DType("INT64", "integer", 64),
+        DType("MXINT8", "other", 8),
     )
 }
 _ACCUMULATORS = frozenset(d.sums for d in DTYPES.values() if d.sums)

@@ -37,10 +37,7 @@ class Node:
     dtype: str
 
     def attr(self, name: str) -> Any:
-        """Returns the value of an attribute.
-
-        Raises KeyError if there is none of this name.
-        """
+        """Returns the value of an attribute, or raises KeyError."""
         for k, v in self.attrs:
             if k == name:
                 return v
@@ -96,7 +93,6 @@ class TensorGraph:
     """A DAG of nodes in topological order.
 
     Equal constants are one node; equal operators stay distinct, and the e-graph merges them.
-    A RESCALE, for instance, may have to be materialised once per reader.
     `outputs` may name one node several times; each slot stays distinct in the result.
     """
 
@@ -116,7 +112,7 @@ class TensorGraph:
         return len(self.nodes) - 1
 
     def add_input(self, name: str, shape: Sequence[int], dtype: str) -> int:
-        """Adds a graph input; names are unique.
+        """Adds a graph input.
 
         Raises GraphError for an axis of a size below 1, which crashes Vela, and for a name in use.
         """
@@ -132,24 +128,18 @@ class TensorGraph:
         return n
 
     def add_const(self, data: Array, dtype: str, shape: Sequence[int] | None = None) -> int:
-        """Adds a constant and returns its number.
-
-        shape: only given with raw bytes.
-        """
+        """Adds a constant and returns its number; `shape` is only given with raw bytes."""
         shape = tuple(data.shape if shape is None else shape)
         if not DType.of(dtype).carried:
             data = np.asarray(data, DType.of(dtype).storage).reshape(shape)
         return self._put(Node("const", (), attrs_of({"value": Const(data, dtype, shape)}), shape, dtype))
 
     def add(self, op: str, inputs: Sequence[int], **attrs: Any) -> int:
-        """Adds a node, whose type the op table infers, and returns its number.
-
-        Raises GraphError if the operator does not accept the operands or attributes.
-        """
+        """Adds a node, whose type the op table infers, and returns its number, like `add_with`."""
         return self.add_with(op, inputs, attrs_of(attrs))
 
     def add_with(self, op: str, inputs: Sequence[int], attrs: Attrs) -> int:
-        """Adds a node like `add`, with attributes in their normal form.
+        """Adds a node with attributes in their normal form and returns its number.
 
         Raises GraphError if the operator does not accept the operands or attributes.
         """
@@ -160,11 +150,7 @@ class TensorGraph:
         return self._put(Node(op, tuple(inputs), attrs, t.shape, t.dtype))
 
     def add_copy(self, node: Node, operands: Sequence[int]) -> int:
-        """Adds a node of another graph and returns its number.
-
-        operands: of the same types as the node's own.
-        A copied input is not added to `inputs`.
-        """
+        """Adds a node of another graph, with operands of the same types; a copied input is not added to `inputs`."""
         return self._put(replace(node, inputs=tuple(operands)))
 
     def type(self, n: int) -> Type:
@@ -184,10 +170,7 @@ class TensorGraph:
         return sorted(seen)
 
     def readers(self) -> dict[int, list[int]]:
-        """Returns the live readers of every live node, once per operand slot.
-
-        Outputs are not readers.
-        """
+        """Returns the live readers of every live node, once per operand slot; outputs are not readers."""
         out: dict[int, list[int]] = {n: [] for n in self.live()}
         for n in out:
             for i in self.nodes[n].inputs:
@@ -223,10 +206,7 @@ class TensorGraph:
         return [self.type(i) for i in self.inputs], [self.type(o) for o in self.outputs]
 
     def op_counts(self) -> dict[str, int]:
-        """Returns the number of live operators by name, without leaves.
-
-        Opaque ones count under their TOSA name.
-        """
+        """Returns the number of live operators by name, without leaves; opaque ones count under their TOSA name."""
         nodes = [self.nodes[n] for n in self.live()]
         counted = (n for n in nodes if OPS[n.op].kind != "leaf" and n.op != "item")
         counts = Counter(n.attr("tosa").lower() if n.op == "opaque" else n.op for n in counted)
@@ -246,17 +226,20 @@ class TensorGraph:
                 )
         values: dict[int, Array] = dict(zip(self.inputs, inputs, strict=True))
         for n in self.live():
-            node = self.nodes[n]
-            if node.op == "const":
-                values[n] = node.attr("value").data
-            elif node.op != "input":
-                operands, types = [values[i] for i in node.inputs], [self.type(i) for i in node.inputs]
-                values[n] = (
-                    evaluate_defined(node.op, node.attrs, operands, types, self.type(n))
-                    if defined
-                    else evaluate_op(node.op, node.attrs, operands, self.type(n))
-                )
+            if n not in values:
+                values[n] = self.evaluate_node(n, values, defined)
         return [values[o] for o in self.outputs]
+
+    def evaluate_node(self, n: int, values: Mapping[int, Array], defined: bool) -> Array:
+        """Returns the value of a node for `values` of its operands, like `evaluate`."""
+        node = self.nodes[n]
+        if node.op == "const":
+            data: Array = node.attr("value").data
+            return data
+        operands = [values[i] for i in node.inputs]
+        if not defined:
+            return evaluate_op(node.op, node.attrs, operands, self.type(n))
+        return evaluate_defined(node.op, node.attrs, operands, [self.type(i) for i in node.inputs], self.type(n))
 
 
 @dataclass(slots=True)
@@ -290,13 +273,9 @@ def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
     """
     values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():
-        node = graph.nodes[n]
-        if node.op == "const":
-            values[n] = node.attr("value").data
-        elif node.op != "input" and all(i in values for i in node.inputs):
-            operands, types = [values[i] for i in node.inputs], [graph.type(i) for i in node.inputs]
+        if n not in values and all(i in values for i in graph.nodes[n].inputs):
             try:
-                values[n] = evaluate_defined(node.op, node.attrs, operands, types, graph.type(n))
+                values[n] = graph.evaluate_node(n, values, defined=True)
             except Unpredictable as e:
                 return str(e)
             except GraphError:

@@ -1,8 +1,6 @@
 """Makers of attributes: TOSA's operators with everything that its schema requires.
 
-Most attributes have defaults.
-Rules, probes, graph generators and tests write `makers.rescale("INT8", 1 << 30, 38)`.
-TOSA has ten attributes there.
+Most attributes have defaults: `makers.rescale("INT8", 1 << 30, 38)` has TOSA's ten attributes.
 
 >>> from eqsat.tensor import makers
 >>> from eqsat.tensor.graph import TensorGraph
@@ -12,7 +10,7 @@ TOSA has ten attributes there.
 >>> g.nodes[g.add_with("rescale", [y], makers.rescale("INT32", shift=20, in_zp=-3))].dtype
 'INT32'
 
-Names and meanings are those of the schema.
+Names and meanings are those of the schema; pads are (top, bottom, left, right), kernels and strides (y, x).
 Numbers that the schema wraps in lists of one are plain numbers here.
 """
 
@@ -24,6 +22,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.rescale import SINGLE_ROUND
+from eqsat.tensor.schema import DTYPE_CODE
 from eqsat.tensor.types import Attrs, attrs_of
 
 #: PROPAGATE of tosa.NanPropagationMode; quantized values have no NaN.
@@ -74,17 +73,14 @@ def rescale(
     )
 
 
-def by_one(dtype: str, zero_point: int = 0) -> Attrs:
-    """Returns the attributes of RESCALE by one from sums of products of `dtype` to `dtype`.
-
-    From INT48 TOSA has only multipliers of 16 bits.
-    """
-    return rescale(dtype, out_zp=zero_point, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
+def by_one(dtype: str) -> Attrs:
+    """Returns the attributes of RESCALE by one from sums of products of `dtype` to `dtype`."""
+    return rescale(dtype, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
 
 
 def _products(dtype: str, in_zp: int, w_zp: int) -> dict[str, object]:
-    accumulator = DType.of(DType.of(dtype).accumulator)
-    return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator.code, "local_bound": False}
+    accumulator = DTYPE_CODE[DType.of(dtype).accumulator]
+    return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator, "local_bound": False}
 
 
 def conv(
@@ -96,11 +92,7 @@ def conv(
     in_zp: int = 0,
     w_zp: int = 0,
 ) -> Attrs:
-    """Returns the attributes of CONV2D and DEPTHWISE_CONV2D on `dtype`.
-
-    pad: top, bottom, left, right.
-    stride, dilation: (y, x).
-    """
+    """Returns the attributes of CONV2D and DEPTHWISE_CONV2D on `dtype`."""
     window = {"pad": tuple(pad), "stride": tuple(stride), "dilation": tuple(dilation)}
     return attrs_of({**window, **_products(dtype, in_zp, w_zp)})
 
@@ -108,11 +100,7 @@ def conv(
 def transpose_conv(
     dtype: str, *, out_pad: Sequence[int] = _NONE, stride: Sequence[int] = _UNIT, in_zp: int = 0, w_zp: int = 0
 ) -> Attrs:
-    """Returns the attributes of TRANSPOSE_CONV2D on `dtype`.
-
-    out_pad: top, bottom, left, right.
-    stride: (y, x).
-    """
+    """Returns the attributes of TRANSPOSE_CONV2D on `dtype`."""
     return attrs_of({"out_pad": tuple(out_pad), "stride": tuple(stride), **_products(dtype, in_zp, w_zp)})
 
 
@@ -122,11 +110,7 @@ def matmul(in_zp: int = 0, w_zp: int = 0) -> Attrs:
 
 
 def max_pool(kernel: Sequence[int], *, stride: Sequence[int] = _UNIT, pad: Sequence[int] = _NONE) -> Attrs:
-    """Returns the attributes of MAX_POOL2D.
-
-    kernel, stride: (y, x).
-    pad: top, bottom, left, right.
-    """
+    """Returns the attributes of MAX_POOL2D."""
     return attrs_of({"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad), "nan_mode": PROPAGATE})
 
 
@@ -138,24 +122,16 @@ def avg_pool(
     in_zp: int = 0,
     out_zp: int = 0,
 ) -> Attrs:
-    """Returns the attributes of AVG_POOL2D on integers, whose sums are INT32.
-
-    kernel, stride: (y, x).
-    pad: top, bottom, left, right.
-    """
+    """Returns the attributes of AVG_POOL2D on integers, whose sums are INT32."""
     window = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
-    return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DType.of("INT32").code})
+    return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DTYPE_CODE["INT32"]})
 
 
 def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
-    """Returns the attributes of CLAMP to low..high, both included.
-
-    None is the limit of `dtype`.
-    """
+    """Returns the attributes of CLAMP to low..high, both included; None is the limit of `dtype`."""
     t = DType.of(dtype)
-    lowest, highest = t.limits
-    ends = lowest if low is None else low, highest if high is None else high
-    return attrs_of({"min_val": t.to_bytes(ends[0]), "max_val": t.to_bytes(ends[1]), "nan_mode": PROPAGATE})
+    lowest, highest = (t.to_bytes(limit if end is None else end) for end, limit in zip((low, high), t.limits))
+    return attrs_of({"min_val": lowest, "max_val": highest, "nan_mode": PROPAGATE})
 
 
 def table(entries: Sequence[int]) -> Attrs:
@@ -164,10 +140,7 @@ def table(entries: Sequence[int]) -> Attrs:
 
 
 def pad(pads: Sequence[int], value: int = 0) -> Attrs:
-    """Returns the attributes of PAD.
-
-    pads: elements before and after each axis.
-    """
+    """Returns the attributes of PAD by elements before and after each axis."""
     return attrs_of({"pads": tuple(pads), "value": (value,)})
 
 
@@ -177,8 +150,5 @@ def mul(shift: int = 0) -> Attrs:
 
 
 def extremum(axis: int | None = None) -> Attrs:
-    """Returns the attributes of MAXIMUM and MINIMUM.
-
-    With an axis they are those of REDUCE_MAX, REDUCE_MIN and ARGMAX.
-    """
+    """Returns the attributes of MAXIMUM and MINIMUM, with an axis those of REDUCE_MAX, REDUCE_MIN and ARGMAX."""
     return attrs_of({"nan_mode": PROPAGATE} if axis is None else {"axis": axis, "nan_mode": PROPAGATE})

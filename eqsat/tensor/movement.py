@@ -1,7 +1,6 @@
 """Data movement in a normal form: any chain of transposes and reshapes as one order of axes.
 
-A `Move` says, for a row-major output of `out_shape`, from which flat input position each
-element comes.
+A `Move` says, for a row-major output of `out_shape`, from which flat input position each element comes.
 `axes` lists (size, input stride) from the outermost output axis to the innermost.
 Axes of size 1 are dropped, and neighbours are merged if one stride continues the other.
 That form is unique, so equal movements are equal objects.
@@ -13,9 +12,7 @@ That form is unique, so equal movements are equal objects.
 True
 
 A channel shuffle, a PixelShuffle or a chain of reshapes and transposes is a single Move.
-`then` composes two.
-Two reshapes without a common refinement (2x3 and 3x2) do not compose through a transpose.
-`then` is None in that case.
+Two reshapes without a common refinement (2x3 and 3x2) do not compose through a transpose: `then` is None.
 """
 
 from __future__ import annotations
@@ -71,11 +68,7 @@ def split(size: int, stride: int, boundaries: Sequence[int]) -> list[StridedAxis
 
 @dataclass(frozen=True, slots=True)
 class AtomicAxis:
-    """One atomic axis of a Move.
-
-    in_dim, out_dim: the axes of the shapes of which it is a factor.
-    in_stride, out_stride: elements.
-    """
+    """One atomic axis of a Move, a factor of axis in_dim of the input and of out_dim of the output."""
 
     size: int
     in_dim: int
@@ -110,22 +103,6 @@ class Move:
         if prod(shape) != prod(new_shape):
             raise ValueError(f"cannot reshape {tuple(shape)} to {tuple(new_shape)}")
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
-
-    @staticmethod
-    def of(shape: Shape, index: Array) -> Move | None:
-        """Returns the movement that gives the elements at the flat positions `index` of a tensor of `shape`.
-
-        Returns None if no reordering of axes does.
-        """
-        flat, done = index.reshape(-1), 1
-        axes: list[StridedAxis] = []
-        while done < flat.size:
-            stride, outer = int(flat[done]), flat[::done]
-            steps = outer == np.arange(outer.size) * stride
-            axes.append((int(steps.argmin()) or outer.size, stride))
-            done *= axes[-1][0]
-        found = Move(shape, index.shape, tuple(reversed(axes)))
-        return found if done == flat.size and np.array_equal(found.indices(), index) else None
 
     @staticmethod
     def reorder(axes: Sequence[StridedAxis]) -> Move:
@@ -171,9 +148,8 @@ class Move:
         return Move(self.out_shape, self.in_shape, _canonical([(self.axes[i][0], out[i]) for i in order]))
 
     def then(self, after: Move) -> Move | None:
-        """Returns this movement followed by `after`.
+        """Returns this movement followed by `after`, None if no single reordering of axes expresses it.
 
-        Returns None if no single reordering of axes expresses it.
         Raises ValueError if the shapes between them differ.
         """
         if self.out_shape != after.in_shape:
@@ -192,12 +168,27 @@ class Move:
                 axes.append((n, self.axes[j][1] * (s // mid[j])))
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
+    @lru_cache(maxsize=65536)  # noqa: B019 - equal movements are asked again
     def atoms(self) -> tuple[AtomicAxis, ...] | None:
-        """Returns the atomic axes in output order, cut at the axes of both shapes.
-
-        Returns None if the shapes have no common refinement.
-        """
-        return _atoms(self)
+        """Returns the atomic axes in output order, cut at the axes of both shapes, None if these have no refinement."""
+        ins, outs = _strides(self.in_shape), _strides(self.out_shape)
+        out: list[AtomicAxis] = []
+        position = prod(self.out_shape)
+        for size, stride in self.axes:
+            for n, s in split(size, stride, ins) or [(0, 0)]:
+                if n == 0:
+                    return None
+                position //= n
+                pieces = split(n, position, outs)
+                if pieces is None:
+                    return None
+                for pn, ps in pieces:
+                    if pn > 1:
+                        step = s * (ps // position)
+                        out.append(
+                            AtomicAxis(pn, _dim(self.in_shape, ins, step), _dim(self.out_shape, outs, ps), step, ps)
+                        )
+        return tuple(out)
 
     def indices(self) -> Array:
         """Returns the flat input position of every output element, in out_shape."""
@@ -215,8 +206,7 @@ class Move:
     def restrict(self, operand: Shape) -> Move | None:
         """Returns this movement for an operand that broadcasts to `in_shape`.
 
-        Returns None if an output axis would mix broadcast and real axes.
-        The operand must be materialised then.
+        Returns None if an output axis would mix broadcast and real axes, so that the operand must be materialised.
         """
         if operand == self.in_shape:
             return self
@@ -282,10 +272,7 @@ class Move:
     # -- the way out ------------------------------------------------------------------------------
 
     def squeeze(self) -> tuple[Shape, tuple[int, ...]]:
-        """Returns (shape, perm) of the smallest equal transpose.
-
-        Reshape to shape, transpose by perm, and reshape to out_shape.
-        """
+        """Returns (shape, perm) of the smallest equal transpose, between reshapes to `shape` and to `out_shape`."""
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
 
@@ -303,26 +290,6 @@ class Move:
             source[a.out_dim] = a.in_dim
         units = iter([d for d, n in enumerate(self.in_shape) if n == 1])
         return tuple(source[d] if d in source else next(units) for d in range(len(self.out_shape)))
-
-
-@lru_cache(maxsize=65536)
-def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
-    ins, outs = _strides(m.in_shape), _strides(m.out_shape)
-    out: list[AtomicAxis] = []
-    position = prod(m.out_shape)
-    for size, stride in m.axes:
-        for n, s in split(size, stride, ins) or [(0, 0)]:
-            if n == 0:
-                return None
-            position //= n
-            pieces = split(n, position, outs)
-            if pieces is None:
-                return None
-            for pn, ps in pieces:
-                if pn > 1:
-                    step = s * (ps // position)
-                    out.append(AtomicAxis(pn, _dim(m.in_shape, ins, step), _dim(m.out_shape, outs, ps), step, ps))
-    return tuple(out)
 
 
 def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:

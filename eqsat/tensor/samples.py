@@ -1,11 +1,8 @@
 """Inputs on which graphs are compared.
 
-Different errors need different inputs to show.
-A wrong clamp needs limits, a dropped SELECT one input low and another high.
-An error on few codes before a mean over a plane needs planes of one code.
-A wrong border needs a single element that stands out.
-So samples come in kinds.
-From the third on each element of each input is drawn independently of the others:
+Different errors need different inputs to show: a wrong clamp limits, a dropped SELECT one input low and another high,
+an error on few codes before a mean over a plane planes of one code, a wrong border a single element that stands out.
+So samples come in kinds:
 
   low, high  the lowest, the highest value everywhere, in all inputs
   edges      per element a limit or its neighbour
@@ -35,9 +32,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array, GraphError, Type
 
-#: Bits of INT32 and INT48 inputs, by trial.
-#: They are few so that sums do not overflow, which TOSA leaves undefined.
-#: A graph that multiplies such inputs needs even fewer bits.
+#: Bits of INT32 and INT48 inputs, by trial: few, so that sums and products do not overflow.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
 
 
@@ -64,19 +59,15 @@ def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Ar
     Raises GraphError for a dtype that numpy does not have.
     """
     rng = np.random.default_rng(seed)
-    return [sample(given, k, rng) for k in range(trials)]
+    return [_sample(given, k, rng) for k in range(trials)]
 
 
 def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
     """Returns a sample of the kind uniform."""
-    return sample(given, _FIRST.index("uniform"), rng)
+    return _sample(given, _FIRST.index("uniform"), rng)
 
 
-def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
-    """Returns the sample of trial number `trial`, counted from 0.
-
-    Raises GraphError for a dtype that numpy does not have.
-    """
+def _sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
     if strange := {d.type.dtype for d in given if DType.of(d.type.dtype).carried}:
         raise GraphError(f"no values of {', '.join(sorted(strange))} can be made")
     out = []
@@ -84,7 +75,6 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
         if trial < len(_FIRST):
             kind = _FIRST[trial]
         else:
-            # Each input has a kind of its own.
             kind = _KINDS[trial % len(_KINDS)] if rng.random() < 0.5 else _KINDS[rng.integers(len(_KINDS))]
         out.append(_draw(domain, kind, trial, rng))
     return out
@@ -92,10 +82,7 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """One tensor to be drawn.
-
-    low, high: limits, both included.
-    """
+    """One tensor to be drawn, from `low` to `high`."""
 
     shape: tuple[int, ...]
     low: int
@@ -103,7 +90,6 @@ class _Drawing:
     rng: np.random.Generator
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
-        """Returns uniform values."""
         return self.rng.integers(self.low, self.high, shape, endpoint=True)
 
     def values(self, shape: tuple[int, ...]) -> Array:
@@ -177,18 +163,10 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
         return normal
     wide = 1 << _WIDE_BITS[trial % len(_WIDE_BITS)]
     limits = (-wide, wide) if dtype.is_accumulator else dtype.limits
-    low, high = _within(*limits, domain.allowed)
+    least, most = domain.allowed.limits()
+    low, high = (min(max(limit, least), most) for limit in limits)
     if domain.allowed.distinct and t.shape and t.shape[-1] <= high - low + 1:
         rows = [rng.permutation(high - low + 1)[: t.shape[-1]] + low for _ in range(t.elements // t.shape[-1])]
         return np.array(rows, storage).reshape(t.shape)
     drawn = _DRAWN[kind](_Drawing(t.shape, low, high, rng))
     return np.array(domain.allowed.nearest_above(drawn), storage)
-
-
-def _within(low: int, high: int, allowed: Allowed) -> tuple[int, int]:
-    """Returns the limits narrowed to the allowed values; without common values both are the nearest limit."""
-    if allowed.low is not None:
-        low, high = max(low, allowed.low), max(high, allowed.low)
-    if allowed.high is not None:
-        low, high = min(low, allowed.high), min(high, allowed.high)
-    return low, high

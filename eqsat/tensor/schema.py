@@ -1,7 +1,6 @@
 """The TOSA schema by introspection of the FlatBuffers compiler's modules (`tosa-tools`).
 
-Attribute tables are read and written field by field, without naming any of them here.
-So every operator keeps its attributes exactly, even one that eqsat does not model.
+No table or field is named here, so every operator keeps its attributes exactly, even one that eqsat does not model.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ def fields(union: str) -> frozenset[str]:
 
 @cache
 def union_for(op: str) -> str:
-    """Returns the name of a TOSA operator's attribute table, "NONE" if it has none.
-
-    It is the operator's name without underscores: `CONV2D` has `Conv2dAttribute`.
-    """
+    """Returns the name of a TOSA operator's attribute table: `Conv2dAttribute` for CONV2D, "NONE" if it has none."""
     plain = op.replace("_", "").lower() + "attribute"
     return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
 
@@ -88,9 +84,8 @@ def attribute_types(op: str) -> dict[str, type]:
 
 
 def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
-    """Returns the attributes of one operator.
+    """Returns the attributes of one operator: vectors of bytes as bytes, others as tuples, scalars as int or bool.
 
-    Vectors of bytes are `bytes`, other vectors tuples, and scalars int or bool.
     spend: called with the bytes of every vector before it is read.
     Raises ValueError if the table is missing.
     """

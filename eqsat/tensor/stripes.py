@@ -1,6 +1,5 @@
 """Computes parts of a graph's values: a slice, or stripes of a few rows or channels each, which one CONCAT joins.
 
-Each part is computed from values that exist as a whole.
 Rows that the windows of two stripes read are computed for both.
 Channels are computed once: those of a convolution read all of its operand, with weights of their own.
 
@@ -47,9 +46,7 @@ class Rows(NamedTuple):
 class Region:
     """The nodes that are computed in stripes of `target` along an axis.
 
-    inner: these nodes in topological order, the target last.
-    Nodes outside the region read only the target.
-    No other node of it is an output of the graph.
+    inner: these nodes in topological order, the target last, which alone may be an output or read from outside.
     """
 
     target: int
@@ -63,9 +60,8 @@ def cuts(size: int, parts: int, step: int = 1) -> list[int]:
 
 
 def find_needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
-    """Returns the rows of inner nodes that are computed for rows of the target from `begin` to `end`.
+    """Returns the rows of inner nodes that are computed for rows of the target from `begin` to `end`, or more of it.
 
-    They may be more rows of the target itself.
     Nodes that are read as a whole, such as constants that broadcast, are left out.
     Returns None if an operator cannot compute some rows by themselves.
     """
@@ -93,9 +89,8 @@ def find_needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dic
 
 
 def write_stripes(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tuple[TensorGraph, dict[int, int]]:
-    """Returns the graph with a value in stripes, and the source of each of its nodes.
+    """Returns the graph with a value in stripes, and {node: the node of `graph` of which it computes a part or all}.
 
-    A node computes all or a part of its source, a node of `graph`.
     ends: the begin of each stripe, and the end of the last one (`cuts`).
     Raises GraphError if an operator of the region cannot compute some rows by themselves.
     """
@@ -111,10 +106,9 @@ def write_stripes(graph: TensorGraph, region: Region, ends: Sequence[int]) -> tu
 
 
 def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
-    """Returns the rows that a node reads of its operands for rows of its result, and its attributes.
+    """Returns the rows that a node reads of its operands for rows of its result, and the attributes of this part.
 
     Rows are None for an operand that is read as a whole, such as weights or one that broadcasts.
-    The attributes are those of the part.
     Returns None if the operator cannot compute some rows by themselves.
     """
     node = graph.nodes[n]
@@ -136,10 +130,7 @@ def is_of_channels(shape: Shape, axis: int) -> bool:
 def _by_letters(
     graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
 ) -> tuple[list[Rows | None], Attrs] | None:
-    """Returns what `rows_read` does, by the letters that the op table gives to axes.
-
-    Operands without the letter of the axis are read as a whole.
-    """
+    """Returns what `rows_read` does; operands without the letter of the axis are read as a whole."""
     shapes = [graph.nodes[i].shape for i in node.inputs]
     letters = OPS[node.op].letters([*shapes, node.shape])
     if letters is None or letters[-1][rows.axis].isupper():
@@ -162,10 +153,7 @@ def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
 
 
 def _axis_read(operand: Shape, shape: Shape, axis: int) -> int | None:
-    """Returns the axis of a RESHAPE's operand with its rows along an axis of the result, None if there is none.
-
-    As many elements stand before both axes, so that the same elements are in some rows of one and of the other.
-    """
+    """Returns the axis of a RESHAPE's operand that has as many elements before it as an axis of the result, if any."""
     before = prod(shape[:axis])
     return next((k for k, n in enumerate(operand) if prod(operand[:k]) == before and n > 1), None)
 
@@ -229,10 +217,7 @@ def _move_through(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Writes parts of a graph's values into a copy of it, each part once.
-
-    made: {(node, its rows): the new node}.
-    """
+    """Writes parts of a graph's values into a copy of it, each part once (made: {(node, its rows): the new node})."""
 
     graph: TensorGraph
     made: dict[tuple[int, Rows], int] = field(default_factory=dict)

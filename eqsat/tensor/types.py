@@ -21,25 +21,17 @@ Steps = tuple[tuple[str, Attrs], ...]
 
 
 class GraphError(ValueError):
-    """A graph that breaks a rule of the language.
-
-    The message names the node and the remedy.
-    """
+    """A graph that breaks a rule of the language; the message names the node and the remedy."""
 
 
 class Unpredictable(GraphError):
-    """Operands for which TOSA leaves the result of an operator open.
-
-    TOSA calls the result UNPREDICTABLE.
-    """
+    """Operands for which TOSA leaves the result of an operator open (UNPREDICTABLE)."""
 
 
 class Const:
     """An immutable array; two are equal if the hashes of their contents are.
 
-    data: a read-only numpy array in the dtype's storage.
-    It holds raw bytes (uint8) for dtypes that numpy lacks (`INT4`, `BF16`, the 8-bit floats).
-    These are carried, never computed with.
+    data: a read-only numpy array in the dtype's storage, which is raw bytes for dtypes that numpy lacks.
     """
 
     __slots__ = ("data", "digest")

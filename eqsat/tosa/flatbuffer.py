@@ -41,7 +41,7 @@ _STRING = 16
 #: What reading a broken file may raise.
 _BROKEN = (struct.error, LookupError, TypeError, ValueError, OverflowError, AttributeError, MemoryError, RecursionError)
 #: Dtype of shapes, which only constants have; they are written as 64-bit integers.
-_SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
+_SHAPE = DType("SHAPE", "integer", 64, np.int64)
 
 
 def most_to_read(buffer: bytes) -> int:

@@ -1,9 +1,5 @@
 """The op table: one record (`op.Op`) per operator, with all that the other modules ask of it.
 
-A record has the operands, the inference of shape and dtype, and the semantics.
-The semantics say what it computes on integers as TOSA defines them, and where TOSA leaves that open.
-A record also says which axes the operator acts along, how a movement crosses it, and how TOSA and people write it.
-Readers, writers, rules, prices and checkers look it up.
 Each group of operators has a file; docs/development/add-an-operator.md adds one.
 
 Names of operators are TOSA's in lower case, names of attributes are those of the TOSA schema in snake case.
@@ -25,20 +21,15 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows
+from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows  # noqa: F401 - add operators
 from eqsat.tensor.ops.op import OPS, NotModelled, Op
 from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
 
 __all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "exact_value", "infer"]
-#: The files of the table, a group of operators each.
-GROUPS = (leaves, moving, pointwise, rescale, reducing, windows, indexing)
 
 
 def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
-    """Returns shape and dtype of the result of `op` on operands of these types.
-
-    Raises GraphError if the operands do not fit.
-    """
+    """Returns the type of the result of `op` on operands of these types. Raises GraphError if they do not fit."""
     spec = OPS[op]
     if spec.operands >= 0 and len(operands) != spec.operands:
         raise GraphError(f"{op} takes {spec.operands} tensor operands, got {len(operands)}")
@@ -49,24 +40,20 @@ def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
 
 
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Returns the value of one op in numpy, exactly as TOSA defines it, in the dtype of `result`.
+    """Returns the value of one op in numpy, exactly as TOSA defines it, in the dtype of the result.
 
-    result: the type of the result.
-    Raises GraphError for ops without semantics here: opaque ones, and those on dtypes that numpy lacks.
-    Raises GraphError for arithmetic on floats, inexact rounding, and positions that TOSA does not allow.
+    Raises GraphError for opaque ops, dtypes that numpy lacks, arithmetic on floats, inexact rounding, and positions
+    that TOSA does not allow.
     """
     value = exact_value(op, attrs, operands, result)
     return value.astype(DType.of(result.dtype).storage, order="C", copy=False)
 
 
 def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Returns the value of one op as `evaluate_op` does, but it may be wider than its dtype.
-
-    Raises GraphError as `evaluate_op` does.
-    """
+    """Returns the value of one op like `evaluate_op`, but it may be wider than its dtype."""
     spec, dtype = OPS[op], DType.of(result.dtype)
     if isinstance(spec.integer, NotModelled):
-        spec.integer.refuse(op)
+        raise GraphError(f"{op} {spec.integer.why}")
     floats = dtype.kind == "float" or any(x.dtype.kind == "f" for x in operands)
     if dtype.carried or floats and not spec.copies:
         raise GraphError(f"{op} cannot be evaluated in numpy; use the reference model")
@@ -74,11 +61,9 @@ def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) 
 
 
 def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Sequence[Type], result: Type) -> Array:
-    """Returns the value of one op as `evaluate_op` does, if TOSA defines it.
+    """Returns the value of one op like `evaluate_op`, or raises Unpredictable if TOSA leaves it open.
 
     types: of the operands.
-    Raises Unpredictable if TOSA leaves the result open.
-    Raises GraphError as `evaluate_op` does.
     """
     spec, dtype = OPS[op], DType.of(result.dtype)
     for k, allowed in (spec.allowed(dict(attrs), types) if spec.allowed else {}).items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, record, wide
+from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, define, wide
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of ResizeMode in the TOSA schema.
@@ -45,11 +45,6 @@ def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, w, c), xs[0].dtype)
 
 
-def _evaluate_gather(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    values, indices = xs
-    return np.asarray(values[_at(values, indices)])
-
-
 def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
     (n, _, c), (m, w) = xs[0].shape, xs[1].shape
     _fits(xs[1], xs[0], xs[2])
@@ -65,17 +60,17 @@ def _evaluate_scatter(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return out
 
 
-record(
+define(
     "indexed",
     "gather",
     2,
     _gather,
-    _evaluate_gather,
+    lambda attrs, xs, t: xs[0][_at(xs[0], xs[1])],
     copies=True,
     roles="nKc,nw->nwc",
     allowed=lambda attrs, xs: {1: _positions(xs[0].shape)},
 )
-record(
+define(
     "indexed",
     "scatter",
     3,
@@ -111,7 +106,7 @@ def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, height, width, c), dtype)
 
 
-def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
+def grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
     """Returns for each element of the result along one axis: the positions before and after it, and its distance.
 
     size, most: elements of the result and of the input along the axis.
@@ -128,8 +123,8 @@ def _interpolate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     The sum is scaled up by the numerators of the scale (TOSA 1.0, RESIZE).
     """
     x, scale, offset = xs[0], attrs["scale"], attrs["offset"]
-    y0, y1, dy = _grid(t.shape[1], x.shape[1], scale[:2], offset[0])
-    x0, x1, dx = _grid(t.shape[2], x.shape[2], scale[2:], offset[1])
+    y0, y1, dy = grid(t.shape[1], x.shape[1], scale[:2], offset[0])
+    x0, x1, dx = grid(t.shape[2], x.shape[2], scale[2:], offset[1])
     if attrs["mode"] == NEAREST:
         rows, columns = np.where(2 * dy >= scale[0], y1, y0), np.where(2 * dx >= scale[2], x1, x0)
         return x[:, rows][:, :, columns]
@@ -148,7 +143,7 @@ def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 
 
-record(
+define(
     "axial",
     "resize",
     1,

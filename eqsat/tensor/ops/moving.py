@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.ops.op import ALONG_AXIS, Along, Attributes, AxisPlacement, alike, axis_of, record, same
-from eqsat.tensor.types import Array, GraphError, Shape, Type
+from eqsat.tensor.ops.op import ALONG_AXIS, Along, Attributes, AxisPlacement, alike, axis_of, define, same
+from eqsat.tensor.types import Array, GraphError, Type
 
 # ---- movement -----------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def _reshape(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["shape"]), xs[0].dtype)
 
 
-record(
+define(
     "move",
     "transpose",
     1,
@@ -35,7 +35,7 @@ record(
     shown=("perms",),
     copies=True,
 )
-record(
+define(
     "move",
     "reshape",
     1,
@@ -45,7 +45,7 @@ record(
     folded=(("shape", "SHAPE"),),
     copies=True,
 )
-record("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
+define("pointwise", "identity", 1, same, lambda attrs, xs, t: xs[0], copies=True)
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _concat(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(shape), xs[0].dtype)
 
 
-record(
+define(
     "concat",
     "concat",
     -1,
@@ -84,10 +84,6 @@ def _slice(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["size"]), xs[0].dtype)
 
 
-def _evaluate_slice(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return xs[0][tuple(slice(s, s + n) for s, n in zip(attrs["start"], attrs["size"], strict=True))]
-
-
 def _slice_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     start, size = [0] * len(p.out_shape), list(p.out_shape)
     for d, to in p.to.items():
@@ -95,19 +91,15 @@ def _slice_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"start": tuple(start), "size": tuple(size)}
 
 
-def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
-    return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
-
-
-record(
+define(
     "axial",
     "slice",
     1,
     _slice,
-    _evaluate_slice,
+    lambda attrs, xs, t: xs[0][tuple(slice(s, s + n) for s, n in zip(attrs["start"], attrs["size"], strict=True))],
     shown=("start", "size"),
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
-    along=Along(_slice_axes, _slice_across),
+    along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n), _slice_across),
     copies=True,
 )
 
@@ -125,10 +117,6 @@ def _evaluate_pad(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.pad(xs[0], widths, constant_values=attrs["value"][0]) if widths else xs[0]
 
 
-def _pad_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
-    return tuple(d for d in range(len(shape)) if any(attrs["pads"][2 * d : 2 * d + 2]))
-
-
 def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     pads = [0] * (2 * len(p.out_shape))
     for d, to in p.to.items():
@@ -136,7 +124,7 @@ def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"pads": tuple(pads)}
 
 
-record(
+define(
     "axial",
     "pad",
     1,
@@ -144,7 +132,9 @@ record(
     _evaluate_pad,
     shown=("pads",),
     folded=(("pads", "SHAPE"), ("value", "in0")),
-    along=Along(_pad_axes, _pad_across),
+    along=Along(
+        lambda attrs, shape: tuple(d for d in range(len(shape)) if any(attrs["pads"][2 * d : 2 * d + 2])), _pad_across
+    ),
     copies=True,
 )
 
@@ -162,7 +152,7 @@ def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     return {"multiples": tuple(multiples)}
 
 
-record(
+define(
     "axial",
     "tile",
     1,
@@ -180,7 +170,7 @@ def _reverse(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
-record(
+define(
     "axial",
     "reverse",
     1,

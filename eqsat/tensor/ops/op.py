@@ -1,14 +1,11 @@
-"""The record of an operator, which has all that other modules ask of it.
-
-A record without an answer that its kind requires cannot be made.
-"""
+"""The record of an operator, which has all that other modules ask of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,14 +14,11 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Array, Attrs, GraphError, Shape, Type
 
 Attributes = Mapping[str, Any]
-#: Returns the type of the result for (attributes, types of the operands).
-#: Raises GraphError if the operands do not fit.
+#: Returns the type of the result for (attributes, types of the operands), or raises GraphError.
 Infer = Callable[[Attributes, Sequence[Type]], Type]
-#: Returns the value for (attributes, operands, type of the result).
-#: It is as TOSA defines it, with wide intermediates in INT64.
+#: Returns the value as TOSA defines it, for (attributes, operands, type of the result), wide numbers in INT64.
 Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
-#: Returns {operand: the values that TOSA allows there} for (attributes, types of the operands).
-#: Operands whose values are all allowed are left out.
+#: Returns {operand: the values that TOSA allows there, unless it allows all} for (attributes, types of the operands).
 AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
 
 #: How an operator treats axes, which decides by which rules data movement crosses it.
@@ -41,16 +35,9 @@ OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed
 
 @dataclass(frozen=True, slots=True)
 class NotModelled:
-    """The absence of a semantics.
-
-    why: the reason, which follows the operator's name.
-    """
+    """The absence of a semantics, and why, in words that follow the operator's name."""
 
     why: str
-
-    def refuse(self, op: str) -> NoReturn:
-        """Raises GraphError with the reason."""
-        raise GraphError(f"{op} {self.why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +63,7 @@ class Along:
     """How an operator acts along some axes of its operand.
 
     axes: returns these axes for (attributes, shape of the operand).
-    across: returns the attributes that differ where a movement has placed these axes elsewhere.
-    It returns None if the operator cannot be written there.
+    across: returns the attributes that differ where a movement has placed these axes elsewhere, or None.
     following: attributes with an element for each index along the last axis, which is then the only one.
     They are all that differs between its elements, so a movement or slice of the axis is one of these attributes.
     """
@@ -85,10 +71,6 @@ class Along:
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
     following: tuple[str, ...] = ()
-
-
-def never(attrs: Attributes) -> bool:
-    return False
 
 
 def always(attrs: Attributes) -> bool:
@@ -99,7 +81,7 @@ def always(attrs: Attributes) -> bool:
 Shown = tuple[str, ...] | Callable[[Attributes], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Op:
     """One record of the op table.
 
@@ -117,25 +99,24 @@ class Op:
     Otherwise that wraps around.
     running: sums on the way to the result, which must not exceed INT32.
     macs: returns the number of products that are summed, for (types of the operands, type of the result).
-    None if the operator does not multiply and add.
     along: for axial operators, for those whose form per channel is axial, and for CONCAT.
     roles: for operators whose axes have roles, a letter for each axis of operands and result, as "nKc,nw->nwc".
     The operator acts along upper-case ones; 1 stands for an axis that must have size 1 for the letters to hold.
     Raises TypeError if an axial operator has no `along`, or an indexed one no `roles`.
     """
 
-    name: str
     kind: OpKind
+    name: str
     operands: int
     infer: Infer
     integer: Evaluate | NotModelled
-    shown: Shown
-    tosa: bool
+    shown: Shown = ()
+    tosa: bool = True
     folded: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     copies: bool = False
     allowed: AllowedValues | None = None
-    overflows: Callable[[Attributes], bool] = never
+    overflows: Callable[[Attributes], bool] = lambda attrs: False
     running: Evaluate | None = None
     macs: Callable[[Sequence[Type], Type], int] | None = None
     along: Along | None = None
@@ -148,11 +129,7 @@ class Op:
             raise TypeError(f"the indexed op {self.name} does not say which roles its axes have")
 
     def letters(self, shapes: Sequence[Shape]) -> list[str] | None:
-        """Returns a letter for each axis of the operands and of the result, by `roles`; None if there are none.
-
-        All axes of a pointwise operator correspond.
-        shapes: of the operands and of the result.
-        """
+        """Returns a letter for each axis of operands and result, which have these shapes, None without roles."""
         if self.kind == "pointwise":
             return [ascii_lowercase[: len(shape)] for shape in shapes]
         letters = (self.roles or "").replace("->", ",").split(",")
@@ -182,30 +159,23 @@ def numbers(values: Any) -> str:
 OPS: dict[str, Op] = {}
 
 
-def define(op: Op) -> Op:
-    """Adds an operator to the table and returns it.
-
-    Raises ValueError if its name is taken.
-    """
-    if op.name in OPS:
-        raise ValueError(f"the op table has two operators {op.name}")
-    OPS[op.name] = op
-    return op
-
-
-def record(
+def define(
     kind: OpKind,
     name: str,
     operands: int,
     infer: Infer,
     integer: Evaluate | NotModelled,
-    *,
-    shown: Shown = (),
-    tosa: bool = True,
     **more: Any,
-) -> None:
-    """Adds an operator to the table; more: the other fields of its record."""
-    define(Op(kind=kind, name=name, operands=operands, infer=infer, integer=integer, shown=shown, tosa=tosa, **more))
+) -> Op:
+    """Adds an operator to the table and returns its record.
+
+    more: the other fields of the record.
+    Raises ValueError if the name is taken, and TypeError as `Op` does.
+    """
+    if name in OPS:
+        raise ValueError(f"the op table has two operators {name}")
+    OPS[name] = Op(kind, name, operands, infer, integer, **more)
+    return OPS[name]
 
 
 # ---- what many operators share --------------------------------------------------------------------
@@ -238,11 +208,7 @@ def alike(xs: Sequence[Type]) -> None:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Returns the shape to which shapes broadcast.
-
-    In TOSA 1.0 their ranks are equal, and along each axis their sizes are equal or 1.
-    Raises GraphError if they do not broadcast.
-    """
+    """Returns the shape to which shapes broadcast (TOSA 1.0: equal ranks), or raises GraphError."""
     if len({len(s) for s in shapes}) > 1:
         raise GraphError(f"operands of different ranks {shapes}: TOSA broadcasts equal ranks only; reshape first")
     out = []
@@ -255,10 +221,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def axis_of(attrs: Attributes, rank: int) -> int:
-    """Returns the attribute "axis".
-
-    Raises GraphError if it is out of range for a tensor of `rank` axes.
-    """
+    """Returns the attribute "axis", or raises GraphError if a tensor of `rank` axes has none of this number."""
     axis = attrs["axis"]
     if not 0 <= axis < rank:
         raise GraphError(f"axis {axis} is out of range for a tensor of {rank} axes")

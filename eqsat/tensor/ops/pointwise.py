@@ -17,14 +17,14 @@ from eqsat.tensor.ops.op import (
     always,
     broadcast,
     but_the_lowest,
-    record,
+    define,
     same,
     wide,
     with_dtype,
 )
 from eqsat.tensor.types import Array, GraphError, Type
 
-_pointwise = partial(record, "pointwise")
+_pointwise = partial(define, "pointwise")
 
 
 def _infer_joined(dtype: str | None = None) -> Infer:
@@ -45,13 +45,7 @@ def _clz(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return 32 - wide(np.ceil(np.log2(unsigned.astype(np.float64) + 1)))
 
 
-_pointwise(
-    "abs",
-    1,
-    same,
-    lambda attrs, xs, t: np.abs(wide(xs[0])),
-    allowed=but_the_lowest,
-)
+_pointwise("abs", 1, same, lambda attrs, xs, t: np.abs(wide(xs[0])), allowed=but_the_lowest)
 _pointwise("bitwise_not", 1, same, lambda attrs, xs, t: ~xs[0])
 _pointwise("clz", 1, same, _clz)
 _pointwise("logical_not", 1, same, lambda attrs, xs, t: ~xs[0])
@@ -61,14 +55,7 @@ def _negate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.asarray(np.clip(attrs["out_zp"][0] - (wide(xs[0]) - attrs["in_zp"][0]), *DType.of(t.dtype).limits))
 
 
-_pointwise(
-    "negate",
-    1,
-    same,
-    _negate,
-    folded=ZERO_POINTS,
-    allowed=but_the_lowest,
-)
+_pointwise("negate", 1, same, _negate, folded=ZERO_POINTS, allowed=but_the_lowest)
 
 
 def _clamp(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -151,20 +138,8 @@ def _divide(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return quotient
 
 
-_pointwise(
-    "add",
-    2,
-    _infer_joined(),
-    lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]),
-    overflows=always,
-)
-_pointwise(
-    "sub",
-    2,
-    _infer_joined(),
-    lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]),
-    overflows=always,
-)
+_pointwise("add", 2, _infer_joined(), lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]), overflows=always)
+_pointwise("sub", 2, _infer_joined(), lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]), overflows=always)
 
 
 def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
@@ -187,19 +162,9 @@ def _below_the_bits(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allow
     return {1: Allowed(0, DType.of(xs[0].dtype).bits - 1)}
 
 
+_pointwise("arithmetic_right_shift", 2, _infer_joined(), _shift_right, allowed=_below_the_bits)
 _pointwise(
-    "arithmetic_right_shift",
-    2,
-    _infer_joined(),
-    _shift_right,
-    allowed=_below_the_bits,
-)
-_pointwise(
-    "logical_left_shift",
-    2,
-    _infer_joined(),
-    lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]),
-    allowed=_below_the_bits,
+    "logical_left_shift", 2, _infer_joined(), lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]), allowed=_below_the_bits
 )
 _pointwise(
     "logical_right_shift",
@@ -209,14 +174,7 @@ _pointwise(
     allowed=_below_the_bits,
 )
 # The lowest value divided by -1 overflows.
-_pointwise(
-    "intdiv",
-    2,
-    _infer_joined(),
-    _divide,
-    allowed=lambda attrs, xs: {1: Allowed(never=(0,))},
-    overflows=always,
-)
+_pointwise("intdiv", 2, _infer_joined(), _divide, allowed=lambda attrs, xs: {1: Allowed(never=(0,))}, overflows=always)
 
 
 def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -236,14 +194,7 @@ def _multiply(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return product
 
 
-_pointwise(
-    "mul",
-    2,
-    _mul,
-    _multiply,
-    folded=(("shift", "INT8"),),
-    overflows=lambda attrs: attrs["shift"][0] > 0,
-)
+_pointwise("mul", 2, _mul, _multiply, folded=(("shift", "INT8"),), overflows=lambda attrs: attrs["shift"][0] > 0)
 
 
 def _select(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -253,8 +204,4 @@ def _select(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(broadcast([x.shape for x in xs]), xs[1].dtype)
 
 
-def _evaluate_select(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    return np.where(xs[0], xs[1], xs[2])
-
-
-_pointwise("select", 3, _select, _evaluate_select, copies=True)
+_pointwise("select", 3, _select, lambda attrs, xs, t: np.where(xs[0], xs[1], xs[2]), copies=True)

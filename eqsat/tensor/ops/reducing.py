@@ -15,8 +15,8 @@ from eqsat.tensor.ops.op import (
     NotModelled,
     always,
     axis_of,
+    define,
     infer_reduced,
-    record,
     wide,
 )
 from eqsat.tensor.types import Type
@@ -26,7 +26,7 @@ def _along(function: Callable[..., Any]) -> Evaluate:
     return lambda attrs, xs, t: np.asarray(function(xs[0], attrs["axis"], keepdims=True))
 
 
-_reducing = partial(record, "axial", operands=1, shown=("axis",), along=ALONG_AXIS)
+_reducing = partial(define, "axial", operands=1, shown=("axis",), along=ALONG_AXIS)
 _FLOATS = NotModelled("is defined for floats only, which the reference model computes")
 
 _reducing(

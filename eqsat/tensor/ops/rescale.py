@@ -1,7 +1,4 @@
-"""RESCALE: a product with a fixed-point scale, rounded, between two zero points.
-
-It has one scale, or one per index of the last axis.
-"""
+"""RESCALE: a product with a fixed-point scale, one or one per channel, rounded, between two zero points."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import numpy as np
 
 from eqsat.tensor.allowed import ANY, Allowed
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, record, wide, with_dtype
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, define, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 #: Values of RoundingMode in the TOSA schema.
@@ -52,10 +49,7 @@ def _scales(attrs: Attributes) -> tuple[Array, Array]:
 
 
 def _zero_points(attrs: Attributes, bits: int) -> tuple[int, int]:
-    """Returns the zero points of operand and result; unsigned ones are stored as signed ones.
-
-    bits: of the operand.
-    """
+    """Returns the zero points of an operand of so many bits and of the result; unsigned ones are stored as signed."""
     in_zp, out_zp = attrs["in_zp"][0], attrs["out_zp"][0]
     if attrs["input_unsigned"] and in_zp < 0:
         in_zp += 1 << bits
@@ -132,7 +126,7 @@ def _axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return (len(shape) - 1,) if attrs["per_channel"] else ()
 
 
-record(
+define(
     "pointwise",
     "rescale",
     1,

@@ -13,14 +13,12 @@ from math import prod
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, always, record, wide
+from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Infer, always, define, wide
 from eqsat.tensor.ops.rescale import rescale
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
-
-
-_mac = partial(record, "mac")
+_mac = partial(define, "mac")
 
 
 # ---- inference ----------------------------------------------------------------------------------
@@ -129,7 +127,7 @@ def _conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     out = np.zeros(t.shape) + xs[2]
     for i, j, view in _taps(data, attrs, w.shape[1:3], t.shape, 0):
         out += view @ w[:, i, j].T
-    return out
+    return wide(out)
 
 
 def _depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -137,7 +135,7 @@ def _depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     out = np.zeros(t.shape) + xs[2]
     for i, j, view in _taps(data, attrs, w.shape[:2], t.shape, 0):
         out += (view[..., None] * w[i, j]).reshape(t.shape)
-    return out
+    return wide(out)
 
 
 def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -152,27 +150,18 @@ def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
         for j in range(kw):
             y0, x0 = i + top + oy, j + left + ox
             out[:, y0 : y0 + (h - 1) * sy + 1 : sy, x0 : x0 + (wide_ - 1) * sx + 1 : sx] += data @ w[:, i, j].T
-    return out[:, oy : oy + t.shape[1], ox : ox + t.shape[2]] + xs[2]
+    return wide(out[:, oy : oy + t.shape[1], ox : ox + t.shape[2]] + xs[2])
 
 
 def _product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     lhs, rhs = _factors(attrs, xs)
-    return np.asarray(lhs @ rhs)
+    return wide(lhs @ rhs)
 
 
-def _exact(sums: Evaluate) -> Evaluate:
-    """Returns sums of products of integers, which float64 holds, in INT64."""
-    return lambda attrs, xs, t: wide(sums(attrs, xs, t))
-
-
-def _by_rows(product: Evaluate, scaled: Evaluate) -> Evaluate:
+def _product_by_rows(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     """Returns MATMUL and RESCALE in one, of the right operand's transpose, with the rows outermost."""
-
-    def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-        sums = product(attrs, (xs[0], xs[1].swapaxes(1, 2)), t).swapaxes(0, 1)
-        return scaled({**attrs, "in_zp": (0,)}, (sums,), t)
-
-    return evaluate
+    sums = _product(attrs, (xs[0], xs[1].swapaxes(1, 2)), t).swapaxes(0, 1)
+    return rescale({**attrs, "in_zp": (0,)}, (sums,), t)
 
 
 def _max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -208,7 +197,7 @@ _mac(
     "conv2d",
     3,
     _conv(1, -1, lambda k: k[0]),
-    _exact(_conv2d),
+    _conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
@@ -219,7 +208,7 @@ _mac(
     "depthwise_conv2d",
     3,
     _conv(0, 2, lambda k: k[2] * k[3]),
-    _exact(_depthwise_conv2d),
+    _depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
@@ -230,7 +219,7 @@ _mac(
     "transpose_conv2d",
     3,
     _transpose_conv,
-    _exact(_transpose_conv2d),
+    _transpose_conv2d,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
@@ -240,7 +229,7 @@ _mac(
     "matmul",
     2,
     _matmul,
-    _exact(_product),
+    _product,
     folded=_PRODUCT_ZERO_POINTS,
     overflows=always,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
@@ -250,7 +239,7 @@ _mac(
     "matmul_rows",
     2,
     _matmul_rows,
-    _by_rows(_exact(_product), rescale),
+    _product_by_rows,
     shown=("step",),
     tosa=False,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
