@@ -86,8 +86,6 @@ def _cycles(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
         ("calibrated cycles", [f.calibrated for f in of], number),
         ("Vela's total", [f.cycles for f in of], number),
     ]
-    if any(f.corrected not in (None, f.cycles) for f in of):
-        rows.append(("corrected total", [f.corrected for f in of], number))
     times = [f.milliseconds or None for f in of]
     return [
         *rows,

@@ -102,7 +102,6 @@ class Result:
     So has stock's if it computes something else, as no comparison with it is fair.
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
-    corrected: the total without Vela's known overcharges (`eqsat/vela/corrections.py`).
     calibrated: cycles by the calibrated price of the commands (`cost_models/command_stream.py`).
     Graphs are ranked by it.
     verified: whether the result equals the reference to the bit, by proof or on samples.
@@ -192,9 +191,6 @@ class Result:
     cycles = _Figure[int]("eqsat", "cycles")
     stock_cycles = _Figure[int | None]("stock", "cycles")
     explicit_cycles = _Figure[int | None]("explicit", "cycles")
-    corrected = _Figure[int]("eqsat", "corrected")
-    stock_corrected = _Figure[int | None]("stock", "corrected")
-    explicit_corrected = _Figure[int | None]("explicit", "corrected")
     calibrated = _Figure[int]("eqsat", "calibrated")
     stock_calibrated = _Figure[int | None]("stock", "calibrated")
     explicit_calibrated = _Figure[int | None]("explicit", "calibrated")
