@@ -229,7 +229,7 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
     opaque = {name: counts.get(name, 0) for name in names}
     no_e_graph = "interrupted" if interrupted else "remembered" if state.recalled else "failed"
     of_stock = of_binary if best.name == "stock" else Attempt(False)
-    return Result(
+    result = Result(
         tosa=located,
         explicit=given.buffers["explicit"],
         chosen=best.name,
@@ -268,8 +268,8 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         seconds=loop.clock.seconds,
         warnings=[w if n == 1 else f"{w} ({n} times)" for w, n in Counter(loop.warnings).items()],
         raw=best.estimate.raw,
-        known=run,
     )
+    return replace(result, run=replace(run, result=result.record())) if run else result
 
 
 def _points(state: State, checks: Checks) -> list[Point]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from cost_models.command_stream import Ratio, StreamPrice
@@ -144,7 +143,8 @@ class Result:
     channel_steps: numbers of channels of which the model should have slightly fewer.
     seconds: wall-clock seconds by stage.
     raw: Vela's raw output for the result; its commands were run.
-    known: the base of `run`, without these figures.
+    run: everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
+    It is None if not `searched`.
     """
 
     tosa: bytes = field(repr=False)
@@ -186,7 +186,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
     raw: RawOutput | None = field(default=None, repr=False, compare=False)
-    known: Run | None = field(default=None, repr=False, compare=False)
+    run: Run | None = field(default=None, repr=False, compare=False)
 
     cycles = _Figure[int]("eqsat", "cycles")
     stock_cycles = _Figure[int | None]("stock", "cycles")
@@ -242,8 +242,8 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""
-        record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
-        del record["known"], record["figures"]
+        record = asdict(replace(self, run=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
+        del record["figures"]
         return {
             **record,
             **figures_of.record(self.figures),
@@ -253,16 +253,7 @@ class Result:
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
             "nearest": self.nearest and self.nearest._asdict(),
-            "run": None,
         }
-
-    @cached_property
-    def run(self) -> Run | None:
-        """Everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
-
-        It is None if not `searched`.
-        """
-        return replace(self.known, result=self.record()) if self.known else None
 
     @property
     def origins(self) -> dict[str, Origins]:
