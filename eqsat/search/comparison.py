@@ -18,10 +18,7 @@ _Row = tuple[str, Sequence[float | None], Callable[[float | None], str]]
 
 
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
-    """Returns the ratio of calibrated cycles with its interval, and the change of memory, in one line.
-
-    It says so if the cycles of one side are not known.
-    """
+    """Returns the ratio of calibrated cycles with its interval, and the change of memory, as far as known."""
     over = new.over(old)
     if over is None or not (old.calibrated and new.calibrated):
         return f"nothing to compare: the cycles {'with' if old.calibrated else 'without'} eqsat are not known"

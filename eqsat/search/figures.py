@@ -49,10 +49,7 @@ class GraphFigures:
 
     @staticmethod
     def of(estimate: Estimate, target: Target) -> GraphFigures:
-        """Returns the figures of a graph that was compiled for the target.
-
-        Without a price of its commands, Vela's total takes the place of the calibrated cycles.
-        """
+        """Returns the figures of a graph that was compiled for the target; of unknown commands Vela's total counts."""
         stream = _stream_price(estimate, target)
         cycles = stream.cycles if stream else estimate.cycles
         return GraphFigures(
@@ -73,9 +70,8 @@ class GraphFigures:
 
     @staticmethod
     def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
-        """Returns the sums of the delegates' figures.
+        """Returns the sums of the delegates' figures, None for one that a delegate lacks.
 
-        A figure that one delegate lacks is None.
         If the delegates are not `complete`, only the cycles by operator kind are known.
         """
         by_kind: dict[str, int] = {}
@@ -96,10 +92,7 @@ class GraphFigures:
 
 
 class Compared(NamedTuple):
-    """Figures of both sides over the delegates whose cycles are known on both.
-
-    left_out: the names of the other delegates.
-    """
+    """Figures of both sides over the delegates whose cycles are known on both, and the names of the others."""
 
     stock: GraphFigures
     eqsat: GraphFigures
@@ -139,10 +132,7 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
 
 
 def count_cycles(estimate: Estimate, target: Target) -> int:
-    """Returns the calibrated cycles of a compiled graph.
-
-    Without a price of its commands, Vela's total takes their place.
-    """
+    """Returns the calibrated cycles of a compiled graph, Vela's total without a price of its commands."""
     stream = _stream_price(estimate, target)
     return stream.cycles if stream else estimate.cycles
 

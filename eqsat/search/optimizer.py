@@ -118,7 +118,7 @@ def optimize_tosa(
 def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -> State:
     """Returns the state with the e-graph under the rules of the options, unless saturation failed, with a warning.
 
-    Dead channels are left out before if the prover proves that the smaller graph is equal.
+    Dead channels are left out before if the smaller graph is proved equal.
     """
     options, interruption, made_of = state.options, loop.interruption, None
     with loop.failing(state), loop.clock.stage("saturate"):
@@ -190,12 +190,8 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
 def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, known: Memory | None) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
-    Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
-    What waits for nothing is computed while the answer's binary is proved.
-    name: of the graph.
-
-    If Vela refuses the explicit graph and no other graph equals it, raises TosaError for one with floats,
-    else WorkerError.
+    If nothing fits the limits, the answer is the best one within the default limits.
+    Raises `Given.refusal` if Vela refuses the explicit graph and no other graph equals it.
     """
     interrupted = loop.interruption.asked()
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
@@ -279,9 +275,9 @@ def _points(state: State, checks: Checks) -> list[Point]:
 
 
 def _run(name: str, state: State, given: Given, best: Compiled, located: bytes, points: Sequence[Point]) -> Run | None:
-    """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any.
+    """Returns the run around the chosen graph or, if it was given, the best extracted one; None without any.
 
-    located: the flatbuffer of the chosen candidate, with locations.
+    located: the flatbuffer of the chosen graph, with locations.
     """
     found = [c for c in state.graphs if c.choices is not None and not (c.settings or c.parts_of)]
     if state.recalled or not found:

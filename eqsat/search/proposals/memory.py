@@ -6,13 +6,8 @@ In each round Lagrange steps (`extraction/lagrange.py`) look for the cheapest ch
 Greedy extraction has them in its prices, which rise until a graph fits, and then fall, by smaller and smaller factors.
 
 SRAM is exceeded at some steps of a graph, and what is live at such a step is charged for it.
-That is the e-class of a tensor, whichever way it is computed.
-It is also the memory inside a single choice.
-Examples are the intermediate tensor of a movement in two steps, and weights that are loaded
-before their convolution begins.
-Flash is the same everywhere in a graph.
-Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
-Weights are counted by their size, as a share that compiled graphs show.
+That is the e-class of a tensor, whichever way it is computed, and the memory inside a single choice, such as weights
+that are loaded before their convolution begins.
 """
 
 from __future__ import annotations
@@ -123,10 +118,7 @@ class MemoryUse:
         return np.where(seen, self._seen_weights, share * self._weights)
 
     def _estimate_commands(self, choices: Choices) -> Array:
-        """Returns the bytes of commands of every candidate, as compiled or estimated.
-
-        The estimate is the mean per step of candidates with the same first operator.
-        """
+        """Returns the bytes of commands of every candidate: as compiled, or the mean per step of the same operator."""
         kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
         steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
         seen = ~np.isnan(self._commands)
