@@ -300,7 +300,7 @@ class Result:
     @property
     def kept(self) -> str:
         """Why nothing was gained and which graph is the answer; "" if something was gained."""
-        before = self.explicit_calibrated if self.stock_calibrated is None else self.stock_calibrated
+        before = self.columns()[0].calibrated
         if self.chosen == "eqsat" or before is None or self.calibrated < before:
             return ""
         graph = "stock's graph is kept" if self.chosen == "stock" else "the given graph is kept"
