@@ -110,9 +110,9 @@ class Compiled(Candidate):
         own = {"graph": graph, "tosa": buffer, "parts_of": parts_of, "made_for": {}, "tensors": {}}
         return self._change(by, **own, is_rewritten=True)
 
-    def with_setting(self, setting: str) -> Candidate:
+    def with_setting(self, setting: str, by: str) -> Candidate:
         """Returns this graph with another setting of Vela."""
-        return self._change("settings", settings=(setting,))
+        return self._change(by, settings=(setting,))
 
 
 def node_of(tensor: str, nodes: Mapping[str, int]) -> int | None:

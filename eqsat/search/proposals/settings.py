@@ -39,13 +39,13 @@ def settings(state: State) -> Asking:
     whole = [] if target.sets(_OPTIMISE) or not start.figures.sram else [_SIZE]
     smaller, middle, larger = _halve(sizes)
     if first or whole:
-        likely = (start.with_setting(s) for s in middle)
-        state = yield Ask([start.with_setting(s) for s in first + whole], likely)
+        likely = (start.with_setting(s, "settings") for s in middle)
+        state = yield Ask([start.with_setting(s, "settings") for s in first + whole], likely)
         least = min([least, *(rank(c) for c in state.results[: len(first)] if c)])
     while middle:
         # a smaller arena often takes more cycles
-        likely = (start.with_setting(s) for s in _halve(larger)[1])
-        state = yield Ask([start.with_setting(s) for s in middle], likely)
+        likely = (start.with_setting(s, "settings") for s in _halve(larger)[1])
+        state = yield Ask([start.with_setting(s, "settings") for s in middle], likely)
         (found,) = state.results
         is_no_worse = found is not None and rank(found) <= least
         least = rank(found) if found and is_no_worse else least
