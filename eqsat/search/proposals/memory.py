@@ -51,24 +51,21 @@ class MemoryUse:
         self._commands = np.full(n, np.nan)
 
     def learn(self, choices: Choices, graphs: Sequence[Compiled]) -> None:
-        """Learns from those compiled graphs that are new."""
+        """Learns from Vela's tables of those compiled graphs that are new."""
         for c in (c for c in graphs if c not in self._learnt):
             self._learnt.add(c)
-            self._learn(choices, {t: c.made_for[n] for t, n in c.nodes.items() if n in c.made_for}, c.estimate)
-
-    def _learn(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate) -> None:
-        """Learns from Vela's tables of a graph. nodes: {name of a tensor of the graph: its choice node}."""
-        if self.limits.sram is not None:
-            self._learn_sram(choices, nodes, estimate, self.limits.sram)
-        commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
-        for row in estimate.rows:
-            if (n := nodes.get(row.source or row.name)) is not None:
-                commands[n] += row.command_bytes
-                weights.setdefault(n, set()).add(row.weight_bytes)
-        self._commands[list(commands)] = list(commands.values())
-        for n, parts in weights.items():
-            if any(parts):  # parts of one convolution that read the same weights share them
-                self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
+            nodes = {tensor: c.made_for[n] for tensor, n in c.nodes.items() if n in c.made_for}
+            if self.limits.sram is not None:
+                self._learn_sram(choices, nodes, c.estimate, self.limits.sram)
+            commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
+            for row in c.estimate.rows:
+                if (n := nodes.get(row.source or row.name)) is not None:
+                    commands[n] += row.command_bytes
+                    weights.setdefault(n, set()).add(row.weight_bytes)
+            self._commands[list(commands)] = list(commands.values())
+            for n, parts in weights.items():
+                if any(parts):  # parts of one convolution that read the same weights share them
+                    self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
     def price(self, choices: Choices, over: Figures, share: float) -> Choices:
         """Returns the choices with memory in their prices, if a graph exceeds its limit.
@@ -98,9 +95,9 @@ class MemoryUse:
         return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
-        """Counts what is live at each step that exceeds the limit: the bytes that the removal of a node would gain.
+        """Counts the bytes that the removal of a node would gain at each step that exceeds the limit.
 
-        A buffer of weights belongs to the operator that reads it.
+        nodes: {tensor: its choice node}. A buffer of weights belongs to the operator that reads it.
         """
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
