@@ -101,7 +101,6 @@ def _told(r: Result) -> Record:
     footprints = [f.footprint for f in (r.figures.get("stock"), r.figures["eqsat"]) if f]
     return {
         "cycles": [r.stock_cycles, r.cycles],
-        "corrected": [r.stock_corrected, r.corrected],
         "calibrated": [r.stock_calibrated, r.calibrated],
         "sram": [f and f.sram for f in footprints],
         "sram_limit": r.limits.sram,
@@ -221,7 +220,7 @@ def faults(records: Sequence[Record]) -> list[str]:
     out = [f"{r['case']}: {r['outcome']}: {r['error']}" for r in records if r.get("alone") in _GOOD]
     for r in records:
         for d in r.get("delegates", ()):
-            stock, ours = d.get("calibrated", d["corrected"])  # older records were ranked by corrected cycles
+            stock, ours = _ranked(d)
             if stock is not None and ours > stock:
                 out.append(f"{r['case']}: dearer than stock's: {ours} cycles, not {stock}")
             if d["sram_limit"] is not None and d["sram"][-1] > d["sram_limit"]:
@@ -231,10 +230,15 @@ def faults(records: Sequence[Record]) -> list[str]:
     return out
 
 
+def _ranked(delegate: Record) -> Sequence[Any]:
+    """Returns the cycles of stock's graph and of the answer that decided: corrected ones in older records."""
+    return delegate["calibrated"] if "calibrated" in delegate else delegate["corrected"]
+
+
 def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     """Returns the counts, the faults and the failures as Markdown."""
     delegates = [d for r in records for d in r.get("delegates", ())]
-    ratios = [d["corrected"][1] / d["corrected"][0] for d in delegates if d["corrected"][0]]
+    ratios = [ours / stock for stock, ours in map(_ranked, delegates) if stock]
     added = sorted(sum(d["seconds"] for d in r["delegates"]) for r in records if r.get("delegates"))
     known = Counter(str(d["binary_verified"]) for d in delegates)
     rows = [
@@ -247,7 +251,7 @@ def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
         ("proved", sum(d["proved"] for d in delegates)),
         *((f"binary verified: {k}", n) for k, n in sorted(known.items())),
         ("cheaper than stock", sum(r < 1 for r in ratios)),
-        ("corrected cycles to stock, geometric mean", f"{geometric_mean(ratios):.3f}" if ratios else "-"),
+        ("cycles to stock, geometric mean", f"{geometric_mean(ratios):.3f}" if ratios else "-"),
         ("something passed over for memory", sum(bool(d["passed_over"]) for d in delegates)),
     ]
     if added:

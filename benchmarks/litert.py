@@ -108,7 +108,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[Record, list
             "vela": vela_version(),
             "delegates": 1,
             "cycles": estimate.cycles,
-            "corrected": estimate.corrected,
+            "corrected": estimate.cycles,
             "calibrated": count_cycles(estimate, compiled_for),
             "by_kind": estimate.by_kind,
             "by_operator": by_operator(estimate.rows),

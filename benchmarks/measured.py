@@ -12,7 +12,6 @@ Columns with a version of Vela (`vela_version_compiled`) leave one row for each 
 Each model is compiled by the installed Vela for the cell's target and memory mode. Its cost models are:
 
 - vela: Vela's total;
-- corrected: that total without Vela's known overcharges;
 - uncalibrated: the price of the commands by Vela's constants;
 - calibrated: the price that decides (`cost_models/calibration.py`);
 - any of your own, `file.py:function` or `module:function`: it takes a command stream and its `Target`, and returns
@@ -164,7 +163,6 @@ def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> list[Record]
     """Returns a record for each cell, with its prices by all cost models; raises DeviceError."""
     models: dict[str, Callable[[Cell], float]] = {
         "vela": lambda c: c.estimate.cycles,
-        "corrected": lambda c: c.estimate.corrected,
         "uncalibrated": lambda c: c.price(lambda s, t: price(s, t, calibration.vela_constants(t)).cycles),
         "calibrated": lambda c: c.price(lambda s, t: price(s, t).cycles),
         **{name: lambda c, f=f: c.price(f) for name, f in own.items()},  # type: ignore[misc]

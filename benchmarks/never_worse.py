@@ -48,7 +48,7 @@ RELAXED = {
 def record_of(result: Result, target: str) -> dict[str, Any]:
     """Returns the promised properties of an answer and its figures.
 
-    cycles, given: by Vela; corrected, given_corrected: by the corrected total.
+    cycles, given: by Vela.
     calibrated, given_calibrated: by the price that decides.
     allowed: the most cycles by Vela for a graph that is no dearer than the given one.
     """
@@ -57,10 +57,8 @@ def record_of(result: Result, target: str) -> dict[str, Any]:
     return {
         "chosen": result.chosen,
         "cycles": result.cycles,
-        "corrected": result.corrected,
         "calibrated": result.calibrated,
         "given": given,
-        "given_corrected": result.explicit_corrected,
         "given_calibrated": result.explicit_calibrated,
         "allowed": given and math.floor(given * (1 + get_spread(Target.of(target)))),
         "fits": fits,
@@ -135,7 +133,6 @@ def of_network(graph: saved.SavedGraph, limits: str, default: Record | None) -> 
     return {
         **found,
         "stock": result.stock_cycles,
-        "stock_corrected": result.stock_corrected,
         "stock_calibrated": result.stock_calibrated,
         "faults": ["worse than the default"] if is_worse else [],
     }

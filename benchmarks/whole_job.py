@@ -5,8 +5,8 @@
 Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for
 each network and target, but for the jobs called again, which finds the answer of the default, other-weights, which
 finds the choice of another training, and warm, which finds prices alone. Nothing else should run on the machine.
-A record has wall seconds, processor seconds of all processes, Vela's total, the corrected one, and eqsat's seconds by
-stage.
+A record has wall seconds, processor seconds of all processes, cycles by Vela's total and calibrated ones, and eqsat's
+seconds by stage.
 
 Takes an hour for 18 cells on 2 cores.
 """
@@ -137,8 +137,8 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         record |= {
             "cycles": session.cycles,
             "stock_cycles": session.stock_cycles,
-            "corrected": session.figures("eqsat").corrected,
-            "stock_corrected": session.figures("stock").corrected,
+            "calibrated": session.calibrated,
+            "stock_calibrated": session.stock_calibrated,
             "respelled": sum(r.respelled for r in session.results),
             "stages": {k: round(v, 3) for k, v in stages.items()},
         }
@@ -148,6 +148,11 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
 def _is_whole(record: Mapping[str, Any]) -> bool:
     """Tells whether no job of a record failed."""
     return not any("error" in j for j in record["jobs"].values())
+
+
+def _ranked(job: Mapping[str, Any]) -> float:
+    """Returns the cycles of a job's answer that decided: corrected ones in older records."""
+    return float(job["calibrated"] if "calibrated" in job else job["corrected"])
 
 
 def ratios(record: Mapping[str, Any]) -> dict[str, float]:
@@ -164,7 +169,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "# The whole job",
         "",
         "Wall time from a quantized program to its .pte, to stock ExecuTorch's, "
-        "and corrected cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
+        "and cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
         f"{as_text(about)}; {os.cpu_count()} cores.",
         "",
     ]
@@ -174,7 +179,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         if not _is_whole(r):
             shown.append([r["name"], r["target"], "failed", *[""] * len(columns)])
             continue
-        cycles = [r["jobs"][n]["corrected"] for n in names]
+        cycles = [_ranked(r["jobs"][n]) for n in names]
         row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
         rows.setdefault(r["target"], []).append(row)
         stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"

@@ -18,7 +18,6 @@ from math import ceil, prod
 from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import HWC
-from eqsat.vela.traffic import Cut, burst, elements_read
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -34,7 +33,23 @@ def estimate_waste(
     bits: of an element; block: the part that is moved at a time, of a tensor of `shape`.
     """
     cores = machine.core.cores if machine.family.joined_writes and not reads else 1
-    return memory.burst / min(memory.burst, burst(reads, rows, bits, block, shape, cores))
+    return memory.burst / min(memory.burst, _burst(reads, rows, bits, block, shape, cores))
+
+
+def _burst(reads: bool, rows: bool, bits: int, block: HWC, shape: HWC, cores: int) -> int:
+    """Returns the contiguous bytes of the part of a feature map that a block takes, as `estimate_waste` has it.
+
+    cores: how many cores write side by side.
+    Source: Vela's EstimateMemoryTransfer (ethos_u55_performance.cpp and ethos_u85_performance.cpp).
+    """
+    whole = bits * block[1] * block[2]
+    if not rows:
+        length = whole if shape[1] * bits * 2 == block[2] else 16 * bits * block[1] * cores
+    elif shape[2] * bits // 8 == block[2] and (reads or block[2] <= 16):
+        length = whole
+    else:
+        length = bits * block[2] if reads else min(512, 16 * bits * cores, bits * block[2])
+    return max(1, length // 8)
 
 
 def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
@@ -180,7 +195,7 @@ def elementwise(
     bits, out_bits: of an element of the operands and of the result.
     read: shapes of the operands that are not constant.
     stored: the shape of a constant operand, in rows.
-    An operand that broadcasts is read once a block (`eqsat/vela/corrections.py`).
+    An operand that broadcasts is read once a block.
     """
     full = (*out[:2], round_depth(out[2], place.write_rows))
     npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
@@ -201,7 +216,7 @@ def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
 
     An operand that broadcasts is read once for each block of the result.
     """
-    return elements_read((1, *shape), (1, *out), Cut((1, *out), (1, *block)))
+    return prod(ceil(o / b) if n == 1 < o else n for n, o, b in zip(shape, out, block))
 
 
 def operand_bytes(

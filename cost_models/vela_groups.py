@@ -44,7 +44,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
-from eqsat.vela import corrections, regor, rows, traffic
+from eqsat.vela import regor, rows
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.patterns import ACTIVATIONS
 
@@ -280,6 +280,6 @@ def _measuring() -> str:
     pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
     ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing)
     command_sets = (sys.modules[price.__module__] for price in ISSUED.values())
-    others = (*command_sets, corrections, flatbuffer, makers, regor, rows, traffic)
+    others = (*command_sets, flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

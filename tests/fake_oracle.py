@@ -31,8 +31,8 @@ def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Com
 
 
 def by_total(candidate: Candidate, found: Estimate) -> Compiled:
-    """A candidate with Vela's estimate of it, whose corrected total decides."""
-    return Compiled.of(candidate, found, found.corrected)
+    """A candidate with Vela's estimate of it, whose total decides."""
+    return Compiled.of(candidate, found, found.cycles)
 
 
 def by_vela(graph: TensorGraph, target: Target, pool: Pool, name: str = "eqsat") -> Compiled:

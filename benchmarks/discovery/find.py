@@ -70,9 +70,9 @@ class Discoverer:
     rules: Sequence[Rule]
 
     def cycles(self, graph: TensorGraph) -> int | None:
-        """Returns Vela's corrected cycles, or None if it refuses the graph or exceeds `SECONDS`."""
+        """Returns the cycles by Vela's total, or None if it refuses the graph or exceeds `SECONDS`."""
         try:
-            return compile_graph(graph, self.target, self.pool, SECONDS).corrected
+            return compile_graph(graph, self.target, self.pool, SECONDS).cycles
         except WorkerError:
             return None
 
@@ -91,7 +91,7 @@ class Discoverer:
             max_flash=ANY,
             remember=False,
         )
-        return optimize_tosa(dumps(graph), self.target, options=options).corrected
+        return optimize_tosa(dumps(graph), self.target, options=options).cycles
 
     def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:
         """Returns the cheapest proved recipe with fewer cycles than the rules reach, or None."""

@@ -74,7 +74,7 @@ def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
     stock, ours = (GraphFigures.together([d[side] for d in delegates], complete=True) for side in ("stock", "eqsat"))
     footprint = ours.footprint
     assert footprint is not None
-    total: Fields = {"delegates": len(delegates), "cycles": ours.cycles, "corrected": ours.corrected}
+    total: Fields = {"delegates": len(delegates), "cycles": ours.cycles, "corrected": ours.cycles}
     total |= {"calibrated": ours.calibrated, "calibrated_ends": ours.ends}
     for name in ("op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([d[name] for d in delegates if name in d])

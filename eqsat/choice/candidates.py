@@ -6,7 +6,6 @@
 
 A Move has one candidate whose TOSA steps the cost model settles.
 A second one is a single native TRANSPOSE, on targets that can fuse it into its producer.
-The cost of a SLICE is told in `eqsat/choice/storage.py`.
 A widening RESCALE is written once for every reader.
 So its price is a pairwise term of each reader, and its own price only for an output of the graph.
 """
@@ -98,21 +97,9 @@ class Candidate:
         """
         return is_part(self.priced)
 
-    @property
-    def own_steps(self) -> Steps:
-        """The steps without a first view of the operand."""
-        return self.steps[1 if self.viewed_first else 0 :]
-
-    def with_more_cycles(self, excess: float) -> Candidate:
-        """Returns the candidate with `excess` more cycles."""
-        return replace(self, price=replace(self.price, cycles=self.cycles + excess))
-
 
 def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
-    """Returns the classes that roots and inputs need and that can be computed.
-
-    Raises GraphError if a root cannot be computed.
-    """
+    """Returns the classes that roots and inputs need and that can be computed. Raises GraphError without a root."""
     computable = derive((e.cls, e.children) for nodes in frozen.classes for e in nodes)
     if missing := [r for r in roots if r not in computable]:
         raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
@@ -128,10 +115,7 @@ def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
 
 
 def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
-    """Returns all candidates for `classes`, in their order, with prices.
-
-    Raises PluginError for a price below 0.
-    """
+    """Returns all candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
     position = {c: i for i, c in enumerate(classes)}
     family = model.target.family
     guards = remedies(Guard, family)
@@ -187,10 +171,7 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family
 
 
 def _in_few_commands(unit: Unit) -> Unit:
-    """Returns a unit as the writer (`eqsat/choice/writer.py`) writes it.
-
-    A sum or product of INT32 gets the shapes for which Vela makes few commands.
-    """
+    """Returns a sum or product of INT32 in the shapes for which Vela makes few commands, as it is written."""
     if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
         return unit
     shapes = merge_axes([t.shape for t in unit.operands])

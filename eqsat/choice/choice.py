@@ -52,16 +52,10 @@ class Choices:
         """Returns the part of a choice that concerns e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def write(self, choice: Mapping[int, int]) -> Written:
-        """Returns the TensorGraph of a choice and {node: choice node}.
-
-        The graph has the source's inputs and outputs in order.
-        """
-        return GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice).write()
-
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
         """Returns the TensorGraph of a choice with `copies`, and {node: choice node}."""
-        return with_needed_copies(*self.write(choice), self.copies)
+        writer = GraphWriter(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice)
+        return with_needed_copies(*writer.write(), self.copies)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """Returns {class: the last shape in which its value is read}, for classes with a chosen one."""
@@ -71,9 +65,7 @@ class Choices:
         """Returns the choice graph with all views free or, if `copied`, with each a copy: bounds of what views cost.
 
         If `copied`, each operand of a CONCAT costs a copy, too, as if it had other readers.
-        Greedy extraction sees the cost of shapes only one reader at a time.
-        In these graphs it finds choices that it misses in `graph`.
-        `with_storage` makes them choices of `graph`.
+        Greedy extraction sees the cost of shapes only one reader at a time, and misses choices that it finds here.
         """
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         cost = self.graph.cost.copy()
@@ -99,10 +91,9 @@ class Choices:
         return out
 
     def list_refused(self) -> list[str]:
-        """Returns the source's operators of which Vela or a guard refuses every form: why nothing can be extracted.
+        """Returns the source's operators of which Vela or a guard refuses every form: why nothing is extracted.
 
-        They are texts such as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)".
-        They are in the source's order, and each one occurs once.
+        For example "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)"; each text occurs once.
         """
         source, frozen = self.frozen.source, self.frozen
         cheapest: dict[int, float] = {}
@@ -118,10 +109,7 @@ class Choices:
 
 
 def build(frozen: Frozen, model: CostModel) -> Choices:
-    """Returns the candidates of an e-graph with their prices, as a choice graph.
-
-    Raises GraphError if an output cannot be computed.
-    """
+    """Returns an e-graph's candidates with prices, as a choice graph. Raises GraphError without an output."""
     root_classes = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
     classes = reachable(frozen, root_classes)
     position = {c: i for i, c in enumerate(classes)}
@@ -179,7 +167,8 @@ def correct(
         excess = cycles[n] - priced
         if excess > _EXCESS * priced + _EXCESS_CYCLES:
             cost[origin[n]] += excess
-            candidates[origin[n]] = candidates[origin[n]].with_more_cycles(excess)
+            c = candidates[origin[n]]
+            candidates[origin[n]] = replace(c, price=replace(c.price, cycles=c.cycles + excess))
             raised = True
         for m in graph.nodes[n].inputs:
             bonus = -pairs.get((origin[n], origin.get(m, -1)), 0.0)
@@ -217,10 +206,7 @@ def _group(
     cycles: Mapping[int, int],
     readers: Mapping[int, Sequence[int]],
 ) -> set[int]:
-    """Returns the choice nodes that the row of node `n` covers.
-
-    An operand without a row of its own whose only reader is covered is covered, too.
-    """
+    """Returns the choice nodes that a node's row covers: also operands without a row that nothing else reads."""
     group, stack = {origin[n]}, list(graph.nodes[n].inputs)
     while stack:
         m = stack.pop()

@@ -24,8 +24,7 @@ class Candidate:
 
     name: "explicit", "stock" or "eqsat".
     tosa: its flatbuffer.
-    choices, choice: the source of an extracted graph, at the prices of that time.
-    They are None and empty for a given graph.
+    choices, choice: the source of an extracted graph, at the prices of that time; None and empty for a given one.
     made_for: {node: choice node} of a graph that is written as it was chosen.
     given: "explicit" or "stock" if it is made of that graph, or is that graph with other settings.
     settings: of Vela, besides those of the target.
@@ -70,10 +69,7 @@ _FIELDS = tuple(f.name for f in fields(Candidate))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled(Candidate):
-    """A compiled graph.
-
-    figures, operators: those by which it is compared with others.
-    """
+    """A compiled graph, with the figures and the number of operators by which it is compared with others."""
 
     estimate: Estimate = field(kw_only=True)
     figures: Figures = field(kw_only=True)

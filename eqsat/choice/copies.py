@@ -1,7 +1,6 @@
 """Copies of tensors, and those without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
 
 A copy is a depthwise convolution 1x1 with weights of one, or an ADD of zero for INT32.
-In place of Vela's own copies of operands of CONCATs they take no fewer calibrated cycles.
 Others are a TABLE that Vela fuses into the operator before it.
 Without those, choices would be refused one by one, after compilation or a run of their binary.
 A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
@@ -45,11 +44,9 @@ def write_copy(graph: TensorGraph, node: int) -> int:
 def with_needed_copies(
     graph: TensorGraph, origin: Mapping[int, int], copies: Iterable[Copy]
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """Returns `graph` with the needed copies, and {node: choice node}.
+    """Returns `graph` with the needed copies of what can be copied, and {node: choice node}.
 
-    origin: {node of `graph`: choice node}.
-    A copy has the origin of the copied node.
-    Tensors of a type that cannot be copied stay as they are.
+    origin: {node of `graph`: choice node}; a copy has that of the copied node.
     """
     copies = list(copies)
     if tabled := {p[0] for c in copies if c.by_table for p in c.places(graph) if graph.nodes[p[0]].dtype == "INT8"}:

@@ -68,10 +68,7 @@ def signer(frozen: Frozen) -> Callable[[ENode], str]:
 
 
 def describe(best: Compiled) -> str:
-    """Returns the choice of an extracted graph, as JSON.
-
-    Returns "" for a given graph, or if one of its operators was priced as others.
-    """
+    """Returns an extracted graph's choice as JSON; "" for a given graph, or if an operator was priced as others."""
     choices = best.choices
     if choices is None:
         return ""
@@ -99,7 +96,7 @@ def _own(e: ENode) -> Steps:
 def respell(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
     """Returns the graph of a choice that `describe` wrote, with the constants of another e-graph.
 
-    Returns None if the e-graphs differ in what is chosen, or if the text is not one of `describe`.
+    It is None if the e-graphs differ in what is chosen, or if the text is not one of `describe`.
     """
     try:
         data, signature = json.loads(known), signer(frozen)

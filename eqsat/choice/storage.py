@@ -1,12 +1,10 @@
 """Costs of views and of parts, as classes that a ChoiceGraph gets besides those of the e-graph.
 
-Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp;
-`tests/choice/test_storage.py` checks it).
+Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp).
 A tensor with one reader takes the shape of that RESHAPE.
 A tensor with several readers is copied, in its own shape, for each RESHAPE to another shape.
 So a value that is read in k shapes is copied k - 1 times if each shape is viewed from the one before.
 The copies are in all shapes but the last, and the producer's shape may be any of them.
-`eqsat/choice/writer.py` writes graphs in this way.
 Outputs of the graph count as readers here.
 
 Classes that views connect hold one value.
@@ -56,12 +54,7 @@ class StorageCosts:
 
 
 def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Sequence[int]) -> StorageCosts:
-    """Returns the costs of views.
-
-    shapes: the shape of each class.
-    candidates: all candidates of these classes.
-    roots: the classes that are outputs.
-    """
+    """Returns the costs of views. shapes: of each class. roots: the classes that are outputs."""
     viewing = [c for c in candidates if c.price.copied is not None and c.usable]
     value_of = UnionFind(range(len(shapes)))
     for c in viewing:
@@ -127,11 +120,7 @@ def add_part_costs(
     roots: Collection[int],
     model: CostModel,
 ) -> None:
-    """Appends the copies of parts to `out`, which has those of views.
-
-    nodes: the candidates of each class.
-    roots: classes that are outputs.
-    """
+    """Appends the copies of parts to `out`, which has those of views. nodes: the candidates of each class."""
     parts = {
         cls: found
         for cls, members in enumerate(nodes)

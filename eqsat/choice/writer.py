@@ -1,8 +1,7 @@
 """The TensorGraph of a choice.
 
-A view is no operator of its own.
-The value is made once, and each RESHAPE that its readers need is made from it.
-If a value is read in several shapes, each shape is viewed from the one before.
+A value is made once, and each RESHAPE that its readers need is made from it.
+If it is read in several shapes, each shape is viewed from the one before.
 Vela copies the value for all of them but the last (`eqsat/choice/storage.py`).
 A widening RESCALE is made anew for each reader.
 So a sum or product of two of them is written in the shapes for which Vela makes few commands.
@@ -79,10 +78,7 @@ class GraphWriter:
         return self.graph, self.origin
 
     def _find_shapes(self, outputs: Sequence[Read]) -> None:
-        """Fills in `wanted`.
-
-        If several readers read one shape, the last output counts, or else the first operator.
-        """
+        """Fills in `wanted`; of several readers in one shape the last output counts, or else the first operator."""
         for value, shape, n in outputs:
             self.wanted.setdefault(value, {})[shape] = n
         queue = list(self.wanted)
@@ -108,10 +104,7 @@ class GraphWriter:
         return self._value(cls), self._shape(cls), n
 
     def _reads(self, n: int) -> list[Read]:
-        """Returns the reads of a candidate's operands.
-
-        A candidate that begins with a view has that view for itself.
-        """
+        """Returns the reads of a candidate's operands; one that begins with a view has that view for itself."""
         candidate = self.candidates[n]
         if candidate.viewed_first:
             return [(self._value(c), candidate.viewed_first, n) for c in candidate.operands]
@@ -123,9 +116,9 @@ class GraphWriter:
         """Returns shapes of the operands with which a candidate takes fewer commands and nothing more, or None."""
         read = [self._find_chosen(self._value(c)) for c in candidate.operands]
         alone = all(c.is_widening or c.enode.op == "const" for c in read)
-        return (
-            merge_axes([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
-        )
+        if not alone or candidate.enode.op not in SUMS:
+            return None
+        return merge_axes([self._shape(c) for c in candidate.operands])
 
     def _emit(self, cls: int) -> int:
         """Writes the operators of a class whose operands are written, and returns the node of its value."""
@@ -136,7 +129,7 @@ class GraphWriter:
             return self.graph.add_const(dict(candidate.enode.attrs)["value"].data, t.dtype, t.shape)
         nodes = [self._node(read) for read in self._reads(n)]
         before = len(self.graph.nodes)
-        for op, attrs in candidate.own_steps:
+        for op, attrs in candidate.steps[1 if candidate.viewed_first else 0 :]:
             nodes = [rows.write(self.graph, op, nodes, attrs)]
         made = range(before, len(self.graph.nodes))
         self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
@@ -155,10 +148,8 @@ class GraphWriter:
 
     def _is_only_rescaled(self, cls: int) -> bool:
         """Whether the values of a class are sums of products that only a RESCALE may read."""
-        return (
-            DType.of(self.frozen.type_of(self.classes[cls]).dtype).only_rescaled
-            and self._find_chosen(cls).enode.op != "const"
-        )
+        dtype = DType.of(self.frozen.type_of(self.classes[cls]).dtype)
+        return dtype.only_rescaled and self._find_chosen(cls).enode.op != "const"
 
     def _reshape(self, node: int, shape: Shape, n: int) -> int:
         if self.graph.nodes[node].shape != shape:

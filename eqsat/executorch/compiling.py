@@ -31,7 +31,8 @@ from eqsat.vela.roofline import Bound
 logger = logging.getLogger(__name__)
 
 #: Keys of `CompileSummary.as_dict` with a figure of each side, and the fields of `GraphFigures`.
-_OF_SIDES = {name: name for name in ("cycles", "corrected", "calibrated", "by_kind", "milliseconds")} | {
+_OF_SIDES = {name: name for name in ("cycles", "calibrated", "by_kind", "milliseconds")} | {
+    "corrected": "cycles",
     "memory": "footprint",
     "command_stream": "stream",
 }
@@ -57,8 +58,11 @@ _OF_RESULTS = {
 } | {"binary_reasons": "binary_reason"}
 
 
-#: Keys of an entry of `by_delegate` with cycles, None without a result.
-_CYCLES = ("stock_cycles", "cycles", "stock_corrected", "corrected", "stock_calibrated", "calibrated")
+#: Keys of an entry of `by_delegate` with cycles, and the attributes of `Result`; None without a result.
+_CYCLES = {name: name for name in ("stock_cycles", "cycles", "stock_calibrated", "calibrated")} | {
+    "stock_corrected": "stock_cycles",
+    "corrected": "cycles",
+}
 
 
 @dataclass(slots=True)
@@ -243,7 +247,7 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
     r = delegate.result
     return {
         "name": delegate.name,
-        **{name: getattr(r, name, None) for name in _CYCLES},
+        **{key: getattr(r, name, None) for key, name in _CYCLES.items()},
         "change": r.change._asdict() if r and r.change else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,

@@ -31,13 +31,10 @@ class Container(NamedTuple):
     padding: most bytes that alignment to 128 adds when commands and weights grow.
     share: this delegate's share of the bytes by which the file may grow.
     arena: bytes of SRAM of the largest of stock's earlier delegates in the same method.
-    Delegates of a method run one after the other in one memory.
+    They run one after the other in one memory, which runtime/executor/method.cpp of executorch 1.5 empties after each.
 
-    Source: executorch 1.5.
-    runtime/executor/method.cpp empties the temporary memory after each instruction.
-    A delegate of backends/arm/runtime takes its scratch memory from there.
-    exir/_serialize/_program.py: a program of one delegate call takes 1,888 bytes on U85.
-    It takes 2,000 on U55 and U65; with a float input and output 2,512 and 2,640.
+    A program of one delegate call takes 1,888 bytes on U85 and 2,000 on U55 and U65, more with a float input
+    (exir/_serialize/_program.py).
     """
 
     fixed: int
@@ -47,10 +44,7 @@ class Container(NamedTuple):
 
     @staticmethod
     def of(delegates: int | None, arena: int = 0) -> Container:
-        """Returns the container of one of so many delegates of a .pte (None: unknown number).
-
-        They share the fixed bytes. arena: see the class.
-        """
+        """Returns the container of one of so many delegates of a .pte (None: unknown), which share the fixed bytes."""
         if delegates == 1:
             return ALONE
         return Container(0, 127, 1 / delegates if delegates else 0.0, arena)
@@ -65,10 +59,8 @@ _NOTHING = Container(0)
 class Figures(NamedTuple):
     """The figures by which graphs are compared.
 
-    cycles: calibrated. sram: bytes in use at once.
-    flash: bytes of commands and weights.
-    vela_total: cycles by Vela's own total.
-    It only decides whether a graph is dearer than stock's.
+    cycles: calibrated. sram: bytes in use at once. flash: bytes of commands and weights.
+    vela_total: cycles by Vela's own total, which only decides whether a graph is dearer than stock's.
     """
 
     cycles: int
@@ -105,10 +97,7 @@ _PERCENT_BUYS = 0.02
 
 
 class Earned(NamedTuple):
-    """Flash beyond the limit, for graphs that are so much faster.
-
-    most: bytes of commands and weights in all. percent: bytes of 1% of stock's .pte.
-    """
+    """Flash beyond the limit: most bytes of commands and weights in all, and the bytes of 1% of stock's .pte."""
 
     most: int
     percent: float
@@ -129,12 +118,8 @@ class MemoryLimits:
     def of(options: Options, stock: Figures | None, container: Container = ALONE, dedicated: int = 0) -> MemoryLimits:
         """Returns the limits that the options set.
 
-        stock: of stock's graph, or of the explicit one if there is none.
-        Without either, limits relative to it are None.
-        container: what is around the commands and weights.
-        dedicated: bytes of SRAM that the NPU has to itself.
-        The limit "stock" allows these, and SRAM_FLOOR.
-        Limits of SRAM that are relative to stock's are so to the container's arena if that is larger.
+        stock: of stock's graph, or of the explicit one; without either, limits relative to it are None.
+        dedicated: bytes of SRAM that the NPU has to itself, which the limit "stock" allows, as SRAM_FLOOR.
         """
         before = max(stock.sram, container.arena) if stock else None
         sram = _bytes(parse(options.max_sram, "max_sram"), before, _NOTHING)
@@ -201,11 +186,11 @@ def _bytes(limit: int | Growth | None, stock: int | None, container: Container) 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rule by which the answer is chosen: the objective, within the limits.
+    """The rule by which the answer is chosen: the objective, within the limits; of cycles None is no limit.
 
-    cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
-    vela_total: the limit of cycles by Vela's own total (None: no limit).
-    product: the limit of calibrated cycles times cycles by Vela's own total (None: no limit): those of stock's graph.
+    cycles: the limit with the objective "sram": the cycles of stock's graph.
+    vela_total: the limit by Vela's own total.
+    product: the limit of calibrated cycles times cycles by Vela's own total: that of stock's graph.
     default: the limits without the user's options, which stock's graph meets.
     """
 
@@ -238,10 +223,8 @@ class Decision:
         dedicated: int = 0,
         allowance: float = 0.0,
     ) -> Decision:
-        """Returns the decision of a run.
+        """Returns the decision of a run; stock, dedicated: as in `MemoryLimits.of`.
 
-        stock: of stock's graph, or of the explicit one if there is none.
-        dedicated: bytes of SRAM that the NPU has to itself.
         allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
         """
         return Decision(
@@ -257,11 +240,6 @@ class Decision:
         """Whether a graph would be better than the best one with as many cycles and no memory at all."""
         return self.rank(figures._replace(sram=0, flash=0)) < self.rank(best)
 
-    def is_dearer_by_vela(self, figures: Figures) -> bool:
-        """Whether Vela's own total is too high for an answer."""
-        above = self.vela_total is not None and figures.vela_total > self.vela_total
-        return above or self.product is not None and figures.cycles * figures.vela_total > self.product
-
     def rank_of(self, graph: Measured) -> tuple[float, bool, int, int, int]:
         """Returns the key by which compiled graphs are sorted, the best first: `rank`, then the number of operators."""
         return *self.rank(graph.figures), graph.operators
@@ -269,12 +247,11 @@ class Decision:
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's total is too high, the objective, and the other one of cycles
-        and SRAM.
-        Flash that has to be earned costs cycles.
+        It is the excess over the limits, whether Vela's total is too high, and cycles and SRAM, the objective first.
         """
         excess = self.limits.widest.excess(figures)
-        dearer = self.is_dearer_by_vela(figures)
+        above = self.vela_total is not None and figures.vela_total > self.vela_total
+        dearer = above or self.product is not None and figures.cycles * figures.vela_total > self.product
         if self.objective != SRAM:
             return excess, dearer, self.limits.price(figures), figures.sram
         if self.cycles is not None:
@@ -296,10 +273,7 @@ def more(new: Figures, old: Figures) -> str:
 
 
 def shortfall(limits: MemoryLimits, own: Figures, nearest: Figures) -> str:
-    """Returns by how much a graph exceeds the limits, and what the graph that exceeds them least takes.
-
-    For example "does not fit: 70,800 of 32,768 bytes of SRAM; the nearest graph needs 36,096 at 1.90 times the cycles".
-    """
+    """Returns by how much a graph exceeds the limits, and what the graph that exceeds them least takes, in words."""
     memories = (("SRAM", limits.sram, own.sram, nearest.sram), ("flash", limits.flash, own.flash, nearest.flash))
     short = [m for m in memories if m[1] is not None and max(m[2:]) > m[1]]
     over = " and ".join(f"{used:,} of {most:,} bytes of {what}" for what, most, used, _ in short if used > (most or 0))
@@ -311,10 +285,7 @@ def shortfall(limits: MemoryLimits, own: Figures, nearest: Figures) -> str:
 
 
 def sizes_under_limits(limits: MemoryLimits, old: Figures, new: Figures) -> str:
-    """Returns what a graph takes of each memory in which the old one exceeds a limit, "" if it exceeds none.
-
-    For example "SRAM 189.9 KiB -> 124.5 KiB (limit 128.0 KiB)".
-    """
+    """Returns a text like "SRAM 189.9 KiB -> 124.5 KiB (limit 128.0 KiB)" of the limits that the old graph exceeds."""
     memories = (("SRAM", limits.sram, old.sram, new.sram), ("flash", limits.flash, old.flash, new.flash))
     short = (m for m in memories if m[1] is not None and m[2] > m[1])
     return ", ".join(f"{what} {_size(a)} -> {_size(b)} (limit {_size(most or 0)})" for what, most, a, b in short)

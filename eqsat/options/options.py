@@ -123,13 +123,11 @@ class Options:
     extractor: of `extraction.available()`, `file.py:function` or `module:function`.
     cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`.
     rules: identities of the user's own, besides the preset's.
-    budget: limits of the saturation.
-    Its e-nodes, matches and passes decide alike on every machine; its seconds do not.
+    budget: limits of the saturation; of these only the seconds depend on the machine.
     time_limit: seconds per extraction.
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
-    trials: inputs on which a candidate must equal the reference, at least one.
-    Small graphs get more.
-    cache: place of the store of prices and answers, see `eqsat/store/setting.py`.
+    trials: inputs on which a candidate must equal the reference, at least one; small graphs get more.
+    cache: place of the store of prices and answers (`eqsat/store/setting.py`).
     None is `EQSAT_CACHE`, or the user's cache.
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
     All other graphs together have as many. 0: binaries are not run.
@@ -146,12 +144,10 @@ class Options:
     "sram" is the least SRAM at no more cycles than stock's graph takes.
     "pareto" decides by cycles, but also searches for less SRAM.
     It verifies the whole Pareto set (`Result.points`).
-    effort: 0 to 2 (`EFFORTS`), which decides fields that are not given.
-    These are extractor, time_limit and binary_time_limit.
+    effort: 0 to 2 (`EFFORTS`), which decides extractor, time_limit and binary_time_limit unless they are given.
     0 also leaves out all rules.
     `dataclasses.replace` keeps these fields of the options that it is given.
-    remember: whether lowerings store their answers and reuse those of the very same search.
-    Reused answers are verified again.
+    remember: whether lowerings store their answers, and reuse those of the very same search, verified again.
 
     Raises InputError for an unknown preset, extractor or cost model, and for other bad values.
     Raises PluginError if the module of an extractor or a cost model cannot be imported.
@@ -218,13 +214,8 @@ class Options:
         return {**named, "budget": asdict(self.budget)}
 
     def identities(self, target: Target) -> list[Rule]:
-        """Returns the rules for one saturation: the preset's and the user's.
-
-        Returns none if the effort does not search.
-        """
-        if not self.compilations:
-            return []
-        return for_target([*PRESETS[self.preset], *self.rules], target)
+        """Returns the rules for one saturation: the preset's and the user's; none if the effort does not search."""
+        return for_target([*PRESETS[self.preset], *self.rules], target) if self.compilations else []
 
 
 def require_options(options: Options | None) -> Options:

@@ -23,8 +23,7 @@ _MEMBERS = (*CostModel.__annotations__, "price", "fusion")
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
     """Returns the PluginError to raise if `error` comes from the user's own code, else None.
 
-    Returns None also for errors that a plug-in may raise.
-    These are a solver that finds nothing and a worker that died.
+    A plug-in may raise those of a solver that finds nothing and of a worker that died.
     """
     if isinstance(error, WorkerError | ExtractionError):
         return None
@@ -41,10 +40,7 @@ def plugin_error(error: Exception, options: Options) -> PluginError | None:
 
 
 def places(options: Options) -> list[str]:
-    """Returns the user's own cost model and extractor, as `file.py:Name` or `module:Name`.
-
-    Raises InputError.
-    """
+    """Returns the user's own cost model and extractor, as `file.py:Name` or `module:Name`. Raises InputError."""
     return [registry.place(name) for registry, name in _own(options)]
 
 
@@ -70,10 +66,7 @@ def _file(found: object) -> str:
 
 
 def make_cost_model(name: str, *given: object) -> CostModel:
-    """Returns the cost model of this name, made with (target, pool, price cache).
-
-    Raises PluginError if it lacks a member.
-    """
+    """Returns the cost model of this name, made of (target, pool, price cache). Raises PluginError if it is none."""
     model = cost_models.find(name)(*given)
     if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
         raise PluginError(
@@ -94,10 +87,7 @@ def check_prices(prices: Sequence[Price], units: Sequence[Unit], model: CostMode
 
 
 def check_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
-    """Returns an extraction after checking that its choice is valid and its cost right.
-
-    Raises PluginError if it is not.
-    """
+    """Returns an extraction after checking that its choice is valid and its cost right. Raises PluginError."""
     if not isinstance(found, Extraction):
         raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
     if extractor not in BUILT_IN:  # built-in ones check their own results

@@ -177,7 +177,6 @@ def graph_figures(record: Record) -> GraphFigures:
     sram = record["memory"].get("Sram", {}).get("peak")
     return GraphFigures(
         told["cycles"],
-        told["corrected"],
         record["by_kind"],
         Footprint(sram, *flash, record["memory"]),
         pte_bytes=told["pte_bytes"],

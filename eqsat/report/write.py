@@ -110,8 +110,8 @@ def notes(run: RecordedRun) -> list[str]:
     """Returns how to read the figures, and the versions and machine that made them."""
     out = [
         "Calibrated cycles are the price of the compiled commands, calibrated to measurements. Others are the estimate "
-        f"of Vela {' and '.join(run.vela)} for the whole network; corrected ones leave out "
-        "what it is known to charge for nothing. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is "
+        f"of Vela {' and '.join(run.vela)} for the whole network. "
+        "A ratio is cycles by stock's: below 1 is fewer. A geometric mean is "
         "over the models "
         "that have both.",
         '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over '

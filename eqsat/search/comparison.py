@@ -8,20 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from eqsat.ground.table import Table, number, ratio
+from eqsat.ground.table import Table, number, ratio, share
 from eqsat.search.figures import GraphFigures
-from eqsat.vela.compile import Footprint
 from eqsat.vela.roofline import Bound
 
-#: A row of a table: a quantity, its value of each graph, and how values are written.
-_Row = tuple[str, Sequence[float | None], Callable[[float | None], str]]
+#: A row of a table: a quantity, its value of each graph, and how known values are written.
+_Row = tuple[str, Sequence[float | None], Callable[[float], str]]
 
 
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
-    """Returns the ratio of calibrated cycles with its interval, and the change of memory, in one line.
-
-    It says so if the cycles of one side are not known.
-    """
+    """Returns the ratio of calibrated cycles with its interval, and the change of memory, as far as known."""
     over = new.over(old)
     if over is None or not (old.calibrated and new.calibrated):
         return f"nothing to compare: the cycles {'with' if old.calibrated else 'without'} eqsat are not known"
@@ -76,56 +72,44 @@ def _table(title: str, graphs: Mapping[str, GraphFigures], rows: Iterable[_Row],
         if any(x is not None for x in values):
             old, new = values[0], values[-1]
             change = ratio(new / old) if shown is number and old and new is not None else ""
-            cells.append((what, *map(shown, values), *([change] if ratios else [])))
+            known = ("-" if x is None else shown(x) for x in values)
+            cells.append((what, *known, *([change] if ratios else [])))
     return Table(title[0].upper() + title[1:], "", (title, *graphs, *(["ratio"] if ratios else [])), tuple(cells))
 
 
 def _cycles(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
     of = list(graphs.values())
-    rows: list[_Row] = [
-        ("calibrated cycles", [f.calibrated for f in of], number),
-        ("Vela's total", [f.cycles for f in of], number),
-    ]
-    if any(f.corrected not in (None, f.cycles) for f in of):
-        rows.append(("corrected total", [f.corrected for f in of], number))
     times = [f.milliseconds or None for f in of]
     return [
-        *rows,
+        ("calibrated cycles", [f.calibrated for f in of], number),
+        ("Vela's total", [f.cycles for f in of], number),
         ("milliseconds", times, _three_digits),
         ("inferences per second", [t and 1e3 / t for t in times], _three_digits),
     ]
 
 
-def _three_digits(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _totals(graphs: Mapping[str, GraphFigures], bound: Bound | None) -> list[_Row]:
     of, rows = list(graphs.values()), _cycles(graphs)
     if bound and bound.roofline:
         for name, least in (("roofline", bound.roofline), ("bound by operators", bound.operators)):
-            rows.append((f"Vela's total over the {name}", [f.cycles / least if f.cycles else None for f in of], _times))
-        rows.append(("MAC utilisation", [bound.mac_cycles / f.cycles if f.cycles else None for f in of], _percent))
+            over = [f.cycles / least if f.cycles else None for f in of]
+            rows.append((f"Vela's total over the {name}", over, "{:.2f}".format))
+        rows.append(("MAC utilisation", [bound.mac_cycles / f.cycles if f.cycles else None for f in of], share))
     return [*rows, ("commands", [f.stream.commands if f.stream else None for f in of], number)]
-
-
-def _times(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
 
 
 def _bytes(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
     of = list(graphs.values())
-    rows: list[_Row] = [
+    return [
         ("SRAM in use, bytes", [f.sram for f in of], number),
         ("flash: weights", [f.footprint.weights if f.footprint else None for f in of], number),
         ("flash: commands", [f.footprint.commands if f.footprint else None for f in of], number),
         (".pte file", [f.pte_bytes for f in of], number),
     ]
-    return rows
 
 
 def _memory(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
@@ -133,14 +117,10 @@ def _memory(graphs: Mapping[str, GraphFigures]) -> list[_Row]:
     rows = _bytes(graphs)
     for name in dict.fromkeys(m for f in footprints if f for m in f.memory):
         for what in ("peak", "read", "written"):
-            moved = [_count_bytes(f, name, what) for f in footprints]
+            moved = [f.memory.get(name, {}).get(what, 0) if f else None for f in footprints]
             if any(moved) and (name, what) != ("Sram", "peak"):  # that is the SRAM in use
                 rows.append((f"{name}: {what}", moved, number))
     return rows
-
-
-def _count_bytes(footprint: Footprint | None, memory: str, what: str) -> int | None:
-    return footprint.memory.get(memory, {}).get(what, 0) if footprint else None
 
 
 def equality(told: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,6 @@ class GraphFigures:
     calibrated: cycles by the calibrated price of the command stream, which decide.
     ends: the same with each constant of the calibration at the two ends of its range.
     cycles: Vela's total.
-    corrected: Vela's total without its known overcharges.
     by_kind: cycles by operator kind.
     footprint: bytes of memory.
     stream: the price of the command stream.
@@ -30,7 +29,6 @@ class GraphFigures:
     """
 
     cycles: int | None = None
-    corrected: int | None = None
     by_kind: dict[str, int] = field(default_factory=dict)
     footprint: Footprint | None = None
     stream: StreamPrice | None = None
@@ -51,15 +49,11 @@ class GraphFigures:
 
     @staticmethod
     def of(estimate: Estimate, target: Target) -> GraphFigures:
-        """Returns the figures of a graph that was compiled for the target.
-
-        Without a price of its commands, Vela's corrected total takes the place of the calibrated cycles.
-        """
+        """Returns the figures of a graph that was compiled for the target; of unknown commands Vela's total counts."""
         stream = _stream_price(estimate, target)
-        cycles = stream.cycles if stream else estimate.corrected
+        cycles = stream.cycles if stream else estimate.cycles
         return GraphFigures(
             estimate.cycles,
-            estimate.corrected,
             estimate.by_kind,
             estimate.footprint,
             stream,
@@ -76,9 +70,8 @@ class GraphFigures:
 
     @staticmethod
     def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
-        """Returns the sums of the delegates' figures.
+        """Returns the sums of the delegates' figures, None for one that a delegate lacks.
 
-        A figure that one delegate lacks is None.
         If the delegates are not `complete`, only the cycles by operator kind are known.
         """
         by_kind: dict[str, int] = {}
@@ -89,7 +82,6 @@ class GraphFigures:
         footprints = [d.footprint for d in delegates if d.footprint]
         return GraphFigures(
             _sum(d.cycles for d in delegates),
-            _sum(d.corrected for d in delegates),
             by_kind,
             Footprint.together(footprints) if len(footprints) == len(delegates) else None,
             _together([d.stream for d in delegates]),
@@ -100,10 +92,7 @@ class GraphFigures:
 
 
 class Compared(NamedTuple):
-    """Figures of both sides over the delegates whose cycles are known on both.
-
-    left_out: the names of the other delegates.
-    """
+    """Figures of both sides over the delegates whose cycles are known on both, and the names of the others."""
 
     stock: GraphFigures
     eqsat: GraphFigures
@@ -119,7 +108,7 @@ class Compared(NamedTuple):
 
 
 #: Fields of the figures of one side that JSON holds.
-_RECORDED = ("cycles", "corrected", "by_kind", "footprint", "milliseconds", "calibrated")
+_RECORDED = ("cycles", "by_kind", "footprint", "milliseconds", "calibrated")
 #: Prefixes of their keys, by side.
 _STARTS = {"eqsat": "", "stock": "stock_", "explicit": "explicit_"}
 
@@ -128,6 +117,7 @@ def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
     """Returns the figures of all sides as a JSON object."""
     told = {side: asdict(figures) for side, figures in sides.items()}
     out = {start + name: told[side][name] for side, start in _STARTS.items() for name in _RECORDED}
+    out |= {start + "corrected": told[side]["cycles"] for side, start in _STARTS.items()}
     return {**out, "command_stream": {side: figures["stream"] for side, figures in told.items()}}
 
 
@@ -142,12 +132,9 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
 
 
 def count_cycles(estimate: Estimate, target: Target) -> int:
-    """Returns the calibrated cycles of a compiled graph.
-
-    Without a price of its commands, Vela's corrected total takes their place.
-    """
+    """Returns the calibrated cycles of a compiled graph, Vela's total without a price of its commands."""
     stream = _stream_price(estimate, target)
-    return stream.cycles if stream else estimate.corrected
+    return stream.cycles if stream else estimate.cycles
 
 
 def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:

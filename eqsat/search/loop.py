@@ -74,10 +74,7 @@ class Loop:
         return state
 
     def _next(self, turn: Generator[Ask, State, object], state: State | None) -> Ask | None:
-        """Returns the next question of a proposal, None if it has none or the search was interrupted.
-
-        state: what it is sent; None at its beginning.
-        """
+        """Returns the next question, None if there is none or the search was interrupted. state: None at first."""
         if self.interruption.asked():
             return None
         with self.clock.stage("extract"), stopping(self.interruption.asked):

@@ -118,7 +118,7 @@ def optimize_tosa(
 def saturate(loop: Loop, state: State, reference: TensorGraph, checks: Checks) -> State:
     """Returns the state with the e-graph under the rules of the options, unless saturation failed, with a warning.
 
-    Dead channels are left out before if the prover proves that the smaller graph is equal.
+    Dead channels are left out before if the smaller graph is proved equal.
     """
     options, interruption, made_of = state.options, loop.interruption, None
     with loop.failing(state), loop.clock.stage("saturate"):
@@ -190,12 +190,8 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
 def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, known: Memory | None) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
-    Limits that nothing fits do not end a search, but then the answer is the best one within the default limits.
-    What waits for nothing is computed while the answer's binary is proved.
-    name: of the graph.
-
-    If Vela refuses the explicit graph and no other graph equals it, raises TosaError for one with floats,
-    else WorkerError.
+    If nothing fits the limits, the answer is the best one within the default limits.
+    Raises `Given.refusal` if Vela refuses the explicit graph and no other graph equals it.
     """
     interrupted = loop.interruption.asked()
     decision, graphs, reference, nearest = state.decision, state.graphs, checks.verifier.graph, None
@@ -229,7 +225,7 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
     opaque = {name: counts.get(name, 0) for name in names}
     no_e_graph = "interrupted" if interrupted else "remembered" if state.recalled else "failed"
     of_stock = of_binary if best.name == "stock" else Attempt(False)
-    return Result(
+    result = Result(
         tosa=located,
         explicit=given.buffers["explicit"],
         chosen=best.name,
@@ -268,8 +264,8 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         seconds=loop.clock.seconds,
         warnings=[w if n == 1 else f"{w} ({n} times)" for w, n in Counter(loop.warnings).items()],
         raw=best.estimate.raw,
-        known=run,
     )
+    return replace(result, run=replace(run, result=result.record())) if run else result
 
 
 def _points(state: State, checks: Checks) -> list[Point]:
@@ -279,9 +275,9 @@ def _points(state: State, checks: Checks) -> list[Point]:
 
 
 def _run(name: str, state: State, given: Given, best: Compiled, located: bytes, points: Sequence[Point]) -> Run | None:
-    """Returns the run around the chosen candidate or, if it lost, the best extracted one; None without any.
+    """Returns the run around the chosen graph or, if it was given, the best extracted one; None without any.
 
-    located: the flatbuffer of the chosen candidate, with locations.
+    located: the flatbuffer of the chosen graph, with locations.
     """
     found = [c for c in state.graphs if c.choices is not None and not (c.settings or c.parts_of)]
     if state.recalled or not found:

@@ -36,10 +36,7 @@ class Oracle:
         return self._begun[key]
 
     def compile(self, candidate: Candidate) -> Compiled:
-        """Returns a candidate as Vela compiles it.
-
-        Raises WorkerError if Vela refuses it, or if its commands have no price.
-        """
+        """Returns a candidate as Vela compiles it. Raises WorkerError if Vela refuses it, or without a price."""
         return self._price(candidate, self.begin(candidate).result())
 
     def _start(self, candidate: Candidate) -> Future[Estimate]:
@@ -51,10 +48,7 @@ class Oracle:
 
 
 def price_compiled(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
-    """Returns a compiled candidate with its calibrated cycles, and those of each row of Vela's table.
-
-    Raises WorkerError if a command has no price.
-    """
+    """Returns a compiled candidate with its calibrated cycles, also by row. Raises WorkerError without a price."""
     try:
         price, rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"] if estimate.raw else ()))
     except DeviceError as e:

@@ -30,10 +30,7 @@ _ALIKE = (
 
 
 def of_buffer(buffer: bytes) -> dict[int, Origins]:
-    """Returns {node of `loads(buffer)`: its origins}.
-
-    buffer: a flatbuffer that can be read.
-    """
+    """Returns {node of `loads(buffer)`: its origins}."""
     located = read(buffer)
     names = tensor_names(buffer) if located else {}
     return {names[tensor]: origins for tensor, origins in located.items() if tensor in names}
@@ -42,11 +39,7 @@ def of_buffer(buffer: bytes) -> dict[int, Origins]:
 def of_choice(
     choices: Choices, graph: TensorGraph, made_for: Mapping[int, int], known: Mapping[int, Origins]
 ) -> dict[int, Origins]:
-    """Returns {operator of the choice's graph: its origins}.
-
-    made_for: {node: choice node}, as the writer returns it.
-    known: origins of the source's nodes.
-    """
+    """Returns {operator of a choice's graph: its origins}. made_for: {node: choice node}. known: of the source."""
     frozen, candidates = choices.frozen, choices.candidates
     values = {n: candidates[k].enode.cls for n, k in made_for.items()}
     values |= {n: frozen.handle[i] for n, i in zip(graph.inputs, frozen.source.inputs, strict=True)}
@@ -72,7 +65,6 @@ def of_choice(
 
 
 def _kind(op: str) -> str:
-    """Returns the kind of an operator."""
     return next((kinds[0] for kinds in _ALIKE if op in kinds), op)
 
 

@@ -75,6 +75,12 @@ class State:
         assert self.choices is not None, "nothing is chosen before choices have prices"
         return self.choices
 
+    @property
+    def origin(self) -> Compiled:
+        """The graph from which a proposal sets out, for those that do (`Step`)."""
+        assert self.start is not None, "a step sets out from a graph"
+        return self.start
+
     def cost(self, choice: Mapping[int, int]) -> float:
         """Returns the cycles of a choice at the present prices."""
         return check(self.priced.graph, choice)
@@ -130,10 +136,9 @@ def _reads_too_early(c: Compiled) -> bool:
 def starting_points(state: State, decision: Decision, among: Callable[[Compiled], bool]) -> list[Compiled]:
     """Returns the best graph of a kind, and up to two faster ones that exceed the limits.
 
-    These two are the fastest, and the one with the least product of cycles and 1 + excess.
+    These are the fastest, and the one with the least product of cycles and 1 + excess.
     Where less SRAM is the objective, faster ones that fit count, too: they have cycles to spend.
-    Returns none if cycles are the objective and all of the kind are slower by far (`_MOST_BEHIND`) than another graph
-    as it was chosen or given.
+    For cycles, returns none if all are slower by far (`_MOST_BEHIND`) than another graph as it was chosen or given.
     """
     kind = [c for c in state.graphs if not c.settings and among(c)]
     if not kind:

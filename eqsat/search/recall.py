@@ -7,8 +7,7 @@ A graph may differ from a known one in constants alone, such as an architecture 
 Then the known choice is written with its constants.
 If that gains as much as before, there is no search.
 
-Answers lie in the store (`eqsat/store`), by graph and search.
-They are compiled, compared with the reference and run like every candidate.
+Answers are compiled, compared with the reference and run like every candidate.
 So a wrong entry costs time, but never gives a wrong result.
 """
 
@@ -35,7 +34,6 @@ from eqsat.search.proposal import Ask, Asking, Proposal, State, Step
 from eqsat.search.proposals.settings import may_choose
 from eqsat.store.setting import Setting
 from eqsat.store.store import ANSWERS, Store
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads, tensor_names
 from eqsat.verification.checks import Answer, Checks
@@ -73,10 +71,7 @@ class KnownAnswer:
 
     @staticmethod
     def unpack(data: bytes) -> KnownAnswer:
-        """Returns the answer of an entry.
-
-        Raises ValueError if the bytes are not those of an entry.
-        """
+        """Returns the answer of an entry. Raises ValueError for anything else."""
         told = unpack_json(data)
         answer = convert(told, KnownAnswer)
         if told.keys() - {f.name for f in fields(KnownAnswer)}:
@@ -85,10 +80,7 @@ class KnownAnswer:
 
 
 class AnswerStore:
-    """Answers by graph and key, both hexadecimal digits.
-
-    A failure of the store only means that nothing is remembered.
-    """
+    """Answers by graph and key, both hexadecimal digits; if the store fails, nothing is remembered."""
 
     def __init__(self, place: str | Path | None = None) -> None:
         """place: of the store, see `eqsat/store/setting.py`; None is the user's store.
@@ -101,10 +93,7 @@ class AnswerStore:
             Setting.of(place).check()
 
     def entries(self, graph: str, key: str = "") -> dict[str, KnownAnswer]:
-        """Returns this machine's answers for a graph, by key.
-
-        The answer with the given key may also come from a team's store.
-        """
+        """Returns this machine's answers for a graph, by key; that with the given key may come from a team's store."""
         found: dict[str, KnownAnswer] = {}
         with closing(Store(self.place)) as store:
             if key:
@@ -116,7 +105,6 @@ class AnswerStore:
         return found
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
-        """Stores an answer."""
         with closing(Store(self.place)) as store:
             store.put(ANSWERS, {f"{graph}/{key}": answer.pack()})
             store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
@@ -151,7 +139,9 @@ class Memory:
     def of(store: AnswerStore, explicit: bytes, reference: TensorGraph, state: State, container: Container) -> Memory:
         """Returns what is remembered of a graph."""
         target, options = state.target, state.options
-        compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
+        compiled_for = [f.encode() for f in target.flags]
+        with suppress(OSError, ValueError):
+            compiled_for.append(Path(target.value_of("--config") or "").read_bytes())
         graph = digest([explicit, *compiled_for])
         structure = digest([respelling.structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)
@@ -161,10 +151,7 @@ class Memory:
         return Memory(store, graph, structure, key, known, {} if key in known else store.entries(structure, key))
 
     def keep(self, answer: Answer, tosa: bytes, graphs: Sequence[Compiled]) -> None:
-        """Stores the answer of a search: its graph with locations, and its choice from the e-graph.
-
-        graphs: all that were compared.
-        """
+        """Stores the answer of a search. tosa: its graph, with locations. graphs: all that were compared."""
         best = answer.best
         if not self.key or not answer.verified or answer.binary.equal is False:
             return
@@ -230,10 +217,9 @@ def _same_graph(answers: Sequence[KnownAnswer]) -> Proposal:
 
 
 def _same_structure(known: KnownAnswer, frozen: Frozen) -> Proposal:
-    """Returns a proposal of the choice for a graph that differs in constants alone, with the constants of this one.
+    """Returns a proposal of a known choice with the constants of this graph, without settings of Vela and with its own.
 
-    It is compiled without further settings, and with the settings of Vela that it had.
-    There is none if the e-graphs differ in what is chosen.
+    It asks for nothing if the e-graphs differ in what is chosen.
     """
 
     def remembered(state: State) -> Asking:
@@ -251,11 +237,7 @@ def _may_choose(settings: Sequence[str], state: State) -> bool:
 
 
 def _holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compiled], checks: Checks) -> bool:
-    """Whether the best of the graphs that are made of a known answer is as good as that was, within the limits.
-
-    It has to equal the reference, and its binary must not be wrong.
-    That is proved beside the comparison.
-    """
+    """Whether the best graph that is made of a known answer is as good as that was, fits, and is not wrong."""
     with loop.failing(state):
         fitting = [c for c in found if state.decision.limits.widest.fits(c.figures)]
         best = min(fitting, key=state.decision.rank_of, default=None)
@@ -271,12 +253,3 @@ def _holds(loop: Loop, state: State, known: KnownAnswer, found: Sequence[Compile
 def _before(graphs: Sequence[Compiled]) -> int:
     """Returns the cycles of the best given graph, or 0 if Vela refuses all of them."""
     return min((c.figures.cycles for c in graphs if c.name != "eqsat"), default=0)
-
-
-def _configurations(target: Target) -> list[bytes]:
-    """Returns the contents of the files that flags name."""
-    out = []
-    for flag in target.flags:
-        with suppress(OSError, ValueError):
-            out.append(Path(flag.partition("=")[2]).read_bytes())
-    return out

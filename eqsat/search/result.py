@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from cost_models.command_stream import Ratio, StreamPrice
@@ -51,10 +50,8 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One graph of the Pareto set: none beats it in cycles, bytes of
-    SRAM and bytes of flash at once.
+    """One graph of the Pareto set: none beats it in cycles, bytes of SRAM and bytes of flash at once.
 
-    Flash holds commands and weights.
     name: "eqsat", "stock" or "explicit".
     fits: whether it is within the limits.
     verified: whether it equals the reference, None if that was not tried.
@@ -102,12 +99,9 @@ class Result:
     So has stock's if it computes something else, as no comparison with it is fair.
     The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
-    corrected: the total without Vela's known overcharges (`eqsat/vela/corrections.py`).
-    calibrated: cycles by the calibrated price of the commands (`cost_models/command_stream.py`).
-    Graphs are ranked by it.
+    calibrated: cycles by the calibrated price of the commands, by which graphs are ranked.
     verified: whether the result equals the reference to the bit, by proof or on samples.
     stock_verified: this verdict on stock's graph, None if it could not be compared.
-    Where its results have other shapes alone, they are read in the reference's, as the runtime does.
     proved: whether it is equal for every input on which the reference does not overflow (docs/proofs.md).
     stock_proved: this verdict on stock's graph, None if that was not tried.
     undecided: the operators at which the proof ended, and why; then samples were compared.
@@ -118,34 +112,29 @@ class Result:
     binary_samples: on how many samples they were compared; large graphs get fewer, 2 at least.
     stock_binary_verified: whether the commands of stock's graph compute what that does.
     It is None if the graph itself computes something else.
-    binary_proved: whether the commands compute what the result does for every input.
-    It is None if that was not proved.
+    binary_proved: whether the commands compute what the result does for every input, None if that was not proved.
     binary_undecided: the commands at which that proof ended, or why there is none.
     stock_binary_proved, stock_binary_undecided: the same where the result is stock's graph.
-    Of another result's stock graph the binary runs, but is not proved.
     bound: the fewest cycles that the input needs.
     coverage: the share of the input's operators that are not opaque.
     opaque: how many operators of each opaque kind the input has.
     searched: whether extraction gave a graph that Vela accepts, or the answer was remembered.
-    If not, `warnings` say why, and the command line ends with exit code 4.
+    If not, `warnings` say why.
     settings: of Vela, besides those of the target, with which `tosa` has to be compiled.
-    There are none unless the caller said that it uses them.
     remembered: whether the very same search was done before.
     Its answer was compiled and verified again, and there is no run.
     respelled: whether a graph that differs only in constants was searched before.
     Its choice gains as much with the constants of this one, and there is no run.
     interrupted: whether the search was ended early (`Interruption`).
-    Then this is the best result so far.
     limits: the memory that the result may need.
     nearest: the figures of the graph that exceeds the limits least, None if the result fits.
-    points: the Pareto set of all compiled graphs, by cycles.
-    It leaves out those that are known to differ.
-    table: Vela's table of the result, a row per operator that runs.
-    Each row has its `origins` if the input has locations.
+    points: the Pareto set of all compiled graphs, by cycles, without those that are known to differ.
+    table: Vela's table of the result; each row has its `origins` if the input has locations.
     channel_steps: numbers of channels of which the model should have slightly fewer.
     seconds: wall-clock seconds by stage.
     raw: Vela's raw output for the result; its commands were run.
-    known: the base of `run`, without these figures.
+    run: everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
+    It is None if not `searched`.
     """
 
     tosa: bytes = field(repr=False)
@@ -187,14 +176,11 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
     raw: RawOutput | None = field(default=None, repr=False, compare=False)
-    known: Run | None = field(default=None, repr=False, compare=False)
+    run: Run | None = field(default=None, repr=False, compare=False)
 
     cycles = _Figure[int]("eqsat", "cycles")
     stock_cycles = _Figure[int | None]("stock", "cycles")
     explicit_cycles = _Figure[int | None]("explicit", "cycles")
-    corrected = _Figure[int]("eqsat", "corrected")
-    stock_corrected = _Figure[int | None]("stock", "corrected")
-    explicit_corrected = _Figure[int | None]("explicit", "corrected")
     calibrated = _Figure[int]("eqsat", "calibrated")
     stock_calibrated = _Figure[int | None]("stock", "calibrated")
     explicit_calibrated = _Figure[int | None]("explicit", "calibrated")
@@ -207,10 +193,7 @@ class Result:
 
     @property
     def command_stream(self) -> dict[str, StreamPrice | None]:
-        """Returns the prices of the command streams by graph.
-
-        A price is None if there is no such graph, or if its commands are not known.
-        """
+        """The prices of the command streams by graph, None if there is no such graph or its commands are not known."""
         return {graph: figures.stream for graph, figures in self.figures.items()}
 
     @property
@@ -229,10 +212,7 @@ class Result:
         return tables({"before" if self.stock_cycles is None else "stock": before, "eqsat": after}, self.bound)
 
     def verdicts(self) -> list[str]:
-        """Returns the lines below the table.
-
-        They are about the search, warnings, the verdicts on graph and binary, and why nothing was gained.
-        """
+        """Returns the lines below the table: on the search, warnings, equality, and why nothing was gained."""
         warnings = (f"warning: {w}" for w in self.warnings)
         return [*about_search([self]), *warnings, *equality(vars(self)), *filter(None, [self.kept])]
 
@@ -246,8 +226,8 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""
-        record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
-        del record["known"], record["figures"]
+        record = asdict(replace(self, run=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
+        del record["figures"]
         return {
             **record,
             **figures_of.record(self.figures),
@@ -257,31 +237,16 @@ class Result:
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
             "nearest": self.nearest and self.nearest._asdict(),
-            "run": None,
         }
-
-    @cached_property
-    def run(self) -> Run | None:
-        """Everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
-
-        It is None if not `searched`.
-        """
-        return replace(self.known, result=self.record()) if self.known else None
 
     @property
     def origins(self) -> dict[str, Origins]:
-        """The PyTorch operators behind each operator, {result of an operator in `tosa`: operators}.
-
-        Only operators of the input with locations are known.
-        """
+        """The PyTorch operators behind each operator, {result of an operator in `tosa`: operators}, as far as known."""
         return read(self.tosa)
 
     @property
     def passed_over(self) -> str:
-        """The gain of the fastest graph that exceeds the memory limits, "" if there is none.
-
-        The text says so if that graph was not verified.
-        """
+        """The gain of the fastest graph that exceeds the memory limits, and whether it is verified; "" if none does."""
         fastest = self._fastest_over()
         if fastest is None:
             return ""
@@ -335,7 +300,7 @@ class Result:
     @property
     def kept(self) -> str:
         """Why nothing was gained and which graph is the answer; "" if something was gained."""
-        before = self.explicit_calibrated if self.stock_calibrated is None else self.stock_calibrated
+        before = self.columns()[0].calibrated
         if self.chosen == "eqsat" or before is None or self.calibrated < before:
             return ""
         graph = "stock's graph is kept" if self.chosen == "stock" else "the given graph is kept"
@@ -351,10 +316,7 @@ class Result:
         return f"nothing faster was found{', and nothing proves that there is none' if unsure else ''}: {graph}"
 
     def run_or_error(self) -> Run:
-        """Returns the run.
-
-        Raises InputError with the reason if there is none.
-        """
+        """Returns the run. Raises InputError with the reason if there is none."""
         if self.run is None:
             raise InputError(
                 f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}"
@@ -365,8 +327,7 @@ class Result:
 def about_search(results: Sequence[Result]) -> list[str]:
     """Returns the lines on the searches of delegates.
 
-    They name an earlier search of the answer, the settings of Vela, and the gains that more memory or fewer channels
-    would bring.
+    They tell of an earlier search, settings of Vela, and what more memory or fewer channels would gain.
     """
     out = list(dict.fromkeys(r.recalled for r in results if r.recalled))
     if any(r.settings for r in results):

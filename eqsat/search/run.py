@@ -61,26 +61,18 @@ class Run:
         return self.choices.frozen.source
 
     def extract(self, method: str = "portfolio", *, time_limit: float = 10.0, seed: int = 0) -> Extraction:
-        """Returns an extraction on the run's prices.
-
-        time_limit: seconds.
-        Raises ExtractionError.
-        """
+        """Returns an extraction on the run's prices. time_limit: seconds. Raises ExtractionError."""
         return extract(self.choices.graph, method, time_limit=time_limit, seed=seed)
 
     def cost(self, choice: Mapping[int, int] | None = None) -> float:
-        """Returns the cycles of a choice (None: the run's own) by the run's prices.
-
-        Raises InvalidExtraction.
-        """
+        """Returns the cycles of a choice (None: the run's own) by the run's prices. Raises InvalidExtraction."""
         return check(self.choices.graph, dict(self.choice if choice is None else choice))
 
     def price(self, cost_model: str | CostModel, cache: Path | None = None) -> Run:
-        """Returns a run with the same e-graph under the prices of another cost model.
+        """Returns a run with the same e-graph under the prices of another cost model, and without a choice.
 
         cost_model: a model, or a name as in `Options.cost_model`, whose model gets Vela workers.
         cache: place of the store of prices.
-        The new run has no choice until something is extracted.
         Raises ValueError for an unknown name, and WorkerError.
         """
         if not isinstance(cost_model, str):

@@ -130,8 +130,6 @@ class Family:
     split_outputs: whether each core computes its part of an output; otherwise all work on the same
         part
     sparse_weights: whether weights take half the time if at most two in four channels are not zero
-    blocked_elementwise: whether an elementwise op runs block by block and reads a constant operand
-        anew for every output
     rescales_wide: whether a RESCALE from or to INT32 is one operator; otherwise it is a sum and a
         product
     multiplies_matrices: whether MATMUL is one operator per batch; otherwise it is a product and a
@@ -157,7 +155,6 @@ class Family:
     mac_depth: int | None
     split_outputs: bool
     sparse_weights: bool
-    blocked_elementwise: bool
     rescales_wide: bool
     multiplies_matrices: bool
     products_outside: bool

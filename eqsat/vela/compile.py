@@ -111,11 +111,6 @@ class Estimate:
         return (self.stream,) if self.raw else self.parts
 
     @property
-    def corrected(self) -> int:
-        """Total cycles without those that Vela is known to charge wrongly (`corrections.py`)."""
-        return self.cycles + sum(r.corrected - r.cycles for r in self.rows)
-
-    @property
     def operators(self) -> list[Row]:
         """Rows of the operators that Vela runs, in order.
 

@@ -1,7 +1,6 @@
 """Versions of Vela, and the difference between their estimates that cannot be asked of Vela at run time.
 
 `tests/vela/test_facts.py` checks it with the installed Vela, so a new version with other facts is noticed.
-What every known version charges for nothing is no fact of one: `corrections.py`.
 """
 
 from __future__ import annotations

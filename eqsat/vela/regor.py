@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
-from eqsat.target import Target
-from eqsat.vela.corrections import correct, reusing
 from eqsat.vela.table import InSram, Row
 
 #: The first bytes of a command stream, for the driver.
@@ -65,7 +63,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
         "cycles": int(report.totalCycles),
-        "rows": [row.record() for row in _rows(tables, asked, results)],
+        "rows": [row.record() for row in _rows(tables, results)],
         "memory": memories,
         "rates": asked.rates,
         "dedicated": asked.dedicated,
@@ -84,11 +82,11 @@ def table(buffer: bytes, flags: list[str]) -> tuple[list[Row], bytes, dict[int, 
     Also returns the command stream, and {offset of an operation's last command in it: its row}.
     Raises what `vela` raises, and ValueError if the binary lacks outputs.
     """
-    asked, model = _compile(buffer, "TOSA", flags)
+    _, model = _compile(buffer, "TOSA", flags)
     if lost := _lost_outputs(model, buffer):
         raise ValueError(lost)
     tables = model.opt_database.tables
-    return _rows(tables, asked, None), bytes(model.command_stream), dict(_rows_queued(tables))
+    return _rows(tables, None), bytes(model.command_stream), dict(_rows_queued(tables))
 
 
 def _compile(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
@@ -133,7 +131,6 @@ class _Configuration(NamedTuple):
     accelerator, system, options: the arguments of the compiler
     rates    : the `Rates` that Vela has read for the target
     constants: the name of the memory of constants
-    bursts   : {memory: bytes of its longest burst}; empty if operands that broadcast need no correction
     dedicated: bytes of SRAM that the NPU has to itself
     """
 
@@ -142,7 +139,6 @@ class _Configuration(NamedTuple):
     options: str
     rates: tuple[int, float, float, float]
     constants: str
-    bursts: Mapping[str, int]
     dedicated: int
 
 
@@ -176,18 +172,15 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         float(bandwidth[arch.fast_storage_mem_area]),
         float(arch.core_clock),
     )
-    blocked = Target.from_flags(flags).family.blocked_elementwise
-    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if blocked else {}
     dedicated = int(arch.arena_cache_size) if arch.is_spilling_enabled() else 0
-    return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
+    return _Configuration(accelerator, config, options, rates, constants.name, dedicated)
 
 
-def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[Row]:
+def _rows(tables: dict[str, Any], results: Mapping[str, str] | None) -> list[Row]:
     """Returns Vela's table by operator; results: those of the TOSA operators (`_results`)."""
     if "perf" not in tables:
         return []
     details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
-    reused = reusing(list(details.values()), _in_sram(tables))
     rows = []
     for columns in _by_column(tables["perf"]):
         number, npu_cycles = columns["id"], int(columns["npu_cycles"])
@@ -201,7 +194,6 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
             int(columns["op_cycles"]),
             npu_cycles,
             int(columns["mac_count"]),
-            corrected=correct(columns, detail, block, number in reused, asked.constants, asked.bursts),
             busy_cycles=busy,
             sram_bytes=int(columns["staging_usage"]),
             weight_bytes=int(detail["weight_total_bytes"] or 0),

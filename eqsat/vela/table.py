@@ -34,8 +34,7 @@ class InSram(NamedTuple):
 class Row:
     """An operator as Vela schedules it, by Vela's name of it and that of its result.
 
-    cycles: as Vela counts them; npu_cycles: those without memory; corrected: `cycles` without what Vela is known to
-    charge for nothing (`corrections.py`).
+    cycles: as Vela counts them; npu_cycles: those without memory.
     busy_cycles: in which it computes or writes.
     sram_bytes: of SRAM in use meanwhile; weight_bytes: of its encoded weights, without scales; command_bytes: of its
     commands.
@@ -50,7 +49,6 @@ class Row:
     cycles: int
     npu_cycles: int
     macs: int
-    corrected: int
     busy_cycles: int
     sram_bytes: int
     weight_bytes: int
@@ -64,12 +62,12 @@ class Row:
 
     @property
     def priced(self) -> int:
-        """Cycles by the price that decides, or the corrected ones where that was not asked for."""
-        return self.corrected if self.calibrated is None else self.calibrated
+        """Cycles by the price that decides, or Vela's where that was not asked for."""
+        return self.cycles if self.calibrated is None else self.calibrated
 
     def record(self) -> dict[str, Any]:
         """Returns the row as JSON holds it, without what is None."""
-        out: dict[str, Any] = {}
+        out: dict[str, Any] = {"corrected": self.cycles}  # earlier versions had a price of their own
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name in _COLUMNS:
@@ -82,6 +80,7 @@ class Row:
     def read(record: Mapping[str, Any]) -> Row:
         """Returns the row of a record. Raises KeyError, TypeError, ValueError."""
         known: dict[str, Any] = dict(record)
+        known.pop("corrected", None)
         for name, column in _COLUMNS.items():
             known[name] = int(known.pop(column))
         if "origins" in known:

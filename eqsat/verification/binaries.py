@@ -79,8 +79,7 @@ class Binaries:
     def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:
         """Returns the verdict on a candidate's binary, with the operator at which it goes wrong.
 
-        compared: the pending comparison of its graph on the same samples, whose outputs are expected.
-        So nothing that the graph does is taken for Vela's.
+        compared: the comparison of its graph on the same samples: what the graph does is not taken for Vela's.
         """
         if not self.run_at_all:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
@@ -116,10 +115,7 @@ def _expect(graph: TensorGraph, compared: Future[Comparison]) -> Sequence[Sequen
 
 
 def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool) -> int | None:
-    """Returns the first node up to which the graph's binary is wrong, or None.
-
-    It is found by bisection, so it may be a later one if errors come and go.
-    """
+    """Returns the first node up to which the graph's binary is wrong, or None; a later one if errors come and go."""
     nodes = ((n, graph.nodes[n]) for n in graph.live())
     # Vela treats wide values differently as outputs than within a graph
     inner = [n for n, node in nodes if OPS[node.op].kind != "leaf" and DType.of(node.dtype).is_activation]

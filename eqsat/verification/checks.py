@@ -28,11 +28,9 @@ _OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The graph to use.
+    """The graph to use, the verdict on its binary, and the proof of its equality for every input.
 
     verified: whether it is the reference or proved equal to it; of stock's graph also whether samples say so.
-    binary: whether its binary computes what the graph does.
-    proof: of its equality for every input.
     """
 
     best: Compiled
@@ -81,10 +79,7 @@ class Checks:
         return self._compared[c]
 
     def verified(self, c: Compiled) -> bool | None:
-        """Whether a candidate may be the answer, and its binary is not known to be wrong.
-
-        None if it has not been compared yet.
-        """
+        """Whether a candidate may be the answer, with a binary not known to be wrong; None before it is compared."""
         if c not in self._compared:
             return None
         found = self._compared[c]
@@ -137,9 +132,8 @@ class Checks:
             return False
 
     def stock(self, stock: Compiled | None) -> tuple[bool | None, bool | None, Verdict | None]:
-        """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary).
+        """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary), as far as known.
 
-        Each is None if it is unknown.
         Warns if the graph or the binary is wrong, unless the user was told.
         """
         if stock is None:
@@ -170,14 +164,12 @@ def pareto_set(candidates: Sequence[Compiled], checks: Checks) -> list[Compiled]
 
 
 def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> Answer | None:
-    """Returns the best candidate that is legal, equals the reference, and is compiled rightly.
+    """Returns the best candidate that is legal, proved to equal the reference, and compiled rightly.
 
-    The explicit graph is the reference.
-    A candidate that is not proved equal for every input is passed over.
-    Behind `_UNPROVED` of them only candidates are considered that were compared before.
+    Behind `_UNPROVED` that are not proved, only candidates are considered that were compared before.
     If Vela compiled a candidate wrongly, the answer's binary is run whatever the budget says.
     What Vela compiles wrongly, and what is doubtful, is a last resort.
-    Returns None if Vela refuses the explicit graph and nothing else is equal.
+    Returns None if Vela refuses the explicit graph, which is the reference, and nothing else is equal.
     """
     fallbacks: list[Answer] = []
     undecided = 0
@@ -197,9 +189,8 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
 
 
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
-    """Whether a graph may only be a fallback, because its binary is not known to be right.
+    """Whether a graph may only be a fallback: it breaks a guard, or others were compiled wrongly, and it was not run.
 
-    It breaks a guard, or others of this delegate were compiled wrongly.
     Stock's graph is excepted, as it is what there is without eqsat.
     """
     c = found.best
@@ -207,10 +198,7 @@ def _is_doubtful(found: Answer, checks: Checks) -> bool:
 
 
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:
-    """Verifies what the user is told beside the answer.
-
-    That is the Pareto set, or the fastest graph that needs more memory.
-    """
+    """Verifies what the user is told beside the answer: the Pareto set, or the fastest graph that needs more memory."""
     if decision.objective == PARETO:
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compare(other)
@@ -231,10 +219,7 @@ def tell(
     decision: Decision,
     nearest: Figures | None = None,
 ) -> None:
-    """Adds warnings about the answer.
-
-    nearest: the figures of the graph that exceeds the limits least, None if the answer fits.
-    """
+    """Adds warnings about the answer. nearest: the graph that exceeds the limits least, None if the answer fits."""
     best, warnings, called = answer.best, checks.warnings, CALLED[answer.best.name]
     if nearest is not None:
         warnings.append(shortfall(decision.limits.widest, best.figures, nearest))

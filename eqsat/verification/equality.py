@@ -118,10 +118,7 @@ class Verifier:
         return proof
 
     def begin_samples(self, c: Compiled) -> Future[Comparison]:
-        """Starts to compare a graph with the reference on the samples of its binary, once.
-
-        Returns the pending comparison, which raises WorkerError.
-        """
+        """Starts to compare a graph with the reference on the samples of its binary, once; it raises WorkerError."""
         return self.once(self._compare, c.tosa, c)
 
     def _compare(self, c: Compiled) -> Comparison:
@@ -145,7 +142,7 @@ class Verifier:
         return read
 
     def _describe_shape(self, c: Compiled) -> str:
-        """Returns which of a graph's results has another shape than the reference's, in words; "" if none has."""
+        """Returns which of a graph's results has another shape than the reference's; "" if none has."""
         pairs = enumerate(zip(c.graph.signature()[1], self.graph.signature()[1]))
         found = (f" (output {k} is {list(t.shape)}, not {list(w.shape)})" for k, (t, w) in pairs if t.shape != w.shape)
         return next(found, "")
@@ -188,10 +185,7 @@ def samples_for(graph: TensorGraph) -> int:
 
 
 def _difference(on_samples: Future[Comparison]) -> str:
-    """Returns where a graph differs from the reference on samples; "" if it does not or none of them tells.
-
-    Raises WorkerError if the reference model fails on the graph alone.
-    """
+    """Returns where a graph differs on samples; "" if none tells. Raises WorkerError if the reference model fails."""
     try:
         return on_samples.result().reason
     except Unjudged:

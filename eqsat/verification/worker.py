@@ -27,25 +27,18 @@ def _prover(reference: bytes) -> Prover:
 
 
 def evaluate(reference: bytes) -> None:
-    """Evaluates a reference, for the proofs to come."""
     _prover(reference).begin()
 
 
 def prove(reference: bytes, tosa: bytes, search: bool) -> Told:
-    """Returns whether a graph is proved to equal the reference.
-
-    search: whether to look for a counterexample of what is not proved.
-    """
+    """Tells whether a graph equals the reference. search: whether to look for a counterexample otherwise."""
     proof = _prover(reference).prove(loads(tosa, "the other graph"), search=search)
     found = proof.counterexample.text if proof.counterexample else ""
     return proof.verdict == PROVED, [o.text for o in proof.undecided], proof.error_bound, found
 
 
 def prove_raw(reference: bytes, tosa: bytes, raw: RawOutput, seconds: float) -> Told:
-    """Returns whether Vela's raw output of a graph is proved to compute the reference, or else the graph.
-
-    seconds: of processor time that a proof may take.
-    """
+    """Tells whether Vela's raw output of a graph computes the reference, or else the graph. seconds: of a processor."""
     graph, binary = loads(tosa, "the graph"), binary_of(raw)
     try:
         proof = prove_binary(graph, binary, prover=_prover(reference), seconds=seconds)

@@ -33,7 +33,7 @@ def test_cells_are_priced_by_all_models_and_by_ones_own(tmp_path: Path, capsys: 
     assert {c["target"] for c in told["cells"]} == {"ethos-u55-128", "ethos-u85-256"}
     assert [line.split()[0] for line in told["skipped"]] == ["absent", "net"], "each with its reason"
     for cell in told["cells"]:
-        assert set(cell["prices"]) == {"vela", "corrected", "uncalibrated", "calibrated", own}
+        assert set(cell["prices"]) == {"vela", "uncalibrated", "calibrated", own}
         assert all(p > 0 for p in cell["prices"].values())
     assert set(told["groups"]["U55"]["calibrated"]) == {"cells", "spread", "mean", "worst"}
     assert (tmp_path / "record/table.md").read_text().count("| net ") == 2

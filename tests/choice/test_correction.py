@@ -44,7 +44,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert changed(choices, correct(choices, *written, [])[0]) == [] and not correct(choices, *written, [])[1]
     for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
-        rows = [Row("Conv2D", list_names(graph)[n], 10**6, 10**6, 0, 10**6, 10**6, 0, 0, 0)]
+        rows = [Row("Conv2D", list_names(graph)[n], 10**6, 10**6, 0, 10**6, 0, 0, 0)]
         after, may_differ = correct(choices, *written, rows)
         assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
         again, may_differ = correct(after, *written, rows)

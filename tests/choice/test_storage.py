@@ -120,9 +120,7 @@ def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
     """Vela makes a sum and a product of it there, of all the tensor (`tests` ask by the commands' cycles)."""
     model = VelaGroups(Target.of(target), pool, prices)
     graphs = sliced_and_alone(lambda x: _multiplied(x, 1518500250))
-    cycles = [
-        sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator != "Clamp") for g in graphs
-    ]
+    cycles = [sum(r.cycles for r in compile_graph(g, model.target, pool).rows if r.operator != "Clamp") for g in graphs]
     choices = build(saturate(graphs[0], []), model)
     assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
     if numbers(version()) >= (5, 2):  # before, it computes the part alone, which is charged as a copy all the same
@@ -134,7 +132,7 @@ def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, 
     model = VelaGroups(Target.of("ethos-u85-256"), pool, prices)
     moves = ("MemoryCopy", "Transpose")
     sliced, alone = (
-        sum(r.corrected for r in compile_graph(g, model.target, pool).rows if r.operator in moves)
+        sum(r.cycles for r in compile_graph(g, model.target, pool).rows if r.operator in moves)
         for g in sliced_and_alone(lambda x: (x.transpose(0, 2, 1, 3).clamp(-50, 70), x.clamp(-40, 40)))
     )
     assert sliced <= alone

@@ -91,15 +91,10 @@ def test_kinds_add_up_and_copies_hide_behind_what_is_computed(pool: Pool) -> Non
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 @pytest.mark.parametrize("by", [(1, 1, 1, 48), (1, 1, 32, 48), (1, 32, 32, 1)])
 def test_an_operand_that_broadcasts_is_read_once_a_block(accelerator: str, by: tuple[int, ...], pool: Pool) -> None:
-    """So that it costs the same wherever it lies, but for its bytes; the corrected total says the same of it."""
+    """So that it costs the same wherever it lies, but for its bytes."""
     target = Target.of(accelerator)
     as_it_is, staged = (products(copied, (1, 32, 32, 48), by) for copied in (False, True))
     found = _priced(as_it_is, target, pool)
-    corrected = compile_graph(as_it_is, target, pool).corrected
-    if is_table_by_default(version()) and target.family is not U85:
-        assert found.cycles <= 1.02 * corrected
-    else:
-        assert found.cycles == pytest.approx(corrected, rel=0.02)
     assert found.by_kind["elementwise"].cycles < 1.4 * _priced(staged, target, pool).by_kind["elementwise"].cycles
 
 

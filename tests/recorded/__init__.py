@@ -42,7 +42,6 @@ def measure(name: str, target: str) -> dict[str, Any]:
         "chosen": result.chosen,
         "proved": bool(result.verified and result.proved and result.binary_proved),
         "cycles": result.cycles,
-        "corrected": result.corrected,
         "calibrated": result.calibrated,
         "given_calibrated": result.explicit_calibrated,
         "sram": result.footprint.sram,

@@ -21,9 +21,8 @@ from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
 from tests.graphs import transposed_relus
 
-SMALL = GraphFigures(10, 8, {"convolution": 8}, Footprint(100, 1, 2, 3, {}), calibrated=8, ends=((6, 9), (8, 12)))
+SMALL = GraphFigures(10, {"convolution": 8}, Footprint(100, 1, 2, 3, {}), calibrated=8, ends=((6, 9), (8, 12)))
 LARGE = GraphFigures(
-    20,
     20,
     {"convolution": 5, "transpose": 15},
     Footprint(400, 10, 20, 30, {}),
@@ -34,7 +33,7 @@ LARGE = GraphFigures(
 
 def test_figures_of_all_delegates() -> None:
     both = GraphFigures.together([SMALL, LARGE], complete=True)
-    assert (both.cycles, both.corrected, both.calibrated, both.stream) == (30, 28, 24, None)
+    assert (both.cycles, both.calibrated, both.stream) == (30, 24, None)
     assert both.ends == ((18, 27), (24, 52))
     assert both.by_kind == {"convolution": 13, "transpose": 15}
     assert both.footprint == Footprint(400, 11, 22, 33, {})

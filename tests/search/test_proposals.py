@@ -105,7 +105,7 @@ def rows(graph: TensorGraph, copied: Sequence[int] = ()) -> tuple[Row, ...]:
 
 
 def row(operator: str, name: str, cycles: int, macs: int = 0, source: str = "") -> Row:
-    return Row(operator, name, cycles, cycles, macs, cycles, 0, 0, 0, 0, source or name)
+    return Row(operator, name, cycles, cycles, macs, 0, 0, 0, 0, source or name)
 
 
 def start(graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:

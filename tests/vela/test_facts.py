@@ -12,7 +12,6 @@ from eqsat.target import FAMILIES, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import is_table_by_default, version
-from tests.graphs import products
 from tests.term import graph
 
 
@@ -34,17 +33,6 @@ def test_of_the_activation_that_is_not_there(family, pool: Pool) -> None:
     for accelerator, core in family.cores.items():
         without, clamped = (compile_graph(activated(n), Target.of(accelerator), pool).cycles for n in (False, True))
         assert (clamped < without) == (is_table_by_default(version()) and core.table > core.byte), accelerator
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
-def test_of_operands_that_broadcast(family, pool: Pool) -> None:
-    """The trap of U55 and U65: the same products take less where their constants were copied into SRAM before."""
-    target = Target.of(next(iter(family.cores)))
-    as_they_are, staged = (
-        sum(r.cycles for r in compile_graph(products(s), target, pool).rows if r.operator == "Mul")
-        for s in (False, True)
-    )
-    assert (staged < as_they_are) == family.blocked_elementwise
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)

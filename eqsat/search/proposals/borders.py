@@ -1,9 +1,7 @@
 """Copies of the inputs and outputs of a graph that lie outside SRAM.
 
 A TRANSPOSE of an input reads single elements of the memory outside, and one that gives an output writes them.
-Each is an access of its own there.
 Behind or before a copy, which moves whole bursts, it has SRAM alone to do with.
-The copy is a depthwise convolution 1x1 with weights of one (`eqsat/choice/copies.py`).
 Measured with Vela 5.2 on U65, where inputs and outputs lie outside by default:
 a picture [3, 112, 112] to NHWC takes 161,063 cycles without a copy before it, and 20,480 with one.
 An output [16, 4096] from NHWC takes 140,060 without, and 30,949 with one.
@@ -42,16 +40,17 @@ class Outside:
 
 def borders(state: State) -> Asking:
     """One copy after the other is tried, that of the largest tensor first."""
-    start = state.start
-    if start is not None:
-        yield from one_by_one(state, outside(start)[:_MOST], lambda some: _candidate(start, some))
+    start = state.origin
+
+    def with_some(some: Collection[Outside]) -> Candidate:
+        made = with_copies(start.graph, some)
+        return start.rewrite(made.graph, "outside", made.source)
+
+    yield from one_by_one(state, outside(start)[:_MOST], with_some)
 
 
 def outside(compiled: Compiled) -> list[Outside]:
-    """Returns the inputs and outputs that may be worth a copy, the largest first.
-
-    They lie outside SRAM, and nothing but the result of the graph is computed of an output.
-    """
+    """Returns inputs, and outputs that nothing reads, outside SRAM that may be worth a copy, the largest first."""
     graph, readers = compiled.graph, compiled.graph.readers()
     nodes = compiled.nodes
     within = {nodes.get(t.name) for t in compiled.estimate.tensors}
@@ -66,10 +65,7 @@ def outside(compiled: Compiled) -> list[Outside]:
 
 
 def _view(graph: TensorGraph, readers: Mapping[int, Sequence[int]], node: int) -> Shape | None:
-    """Returns the shape in which an input or output is copied, None if it is not worth a copy.
-
-    It is one in which the operator beside it has the tensor, if that has as few channels.
-    """
+    """Returns the shape in which an input or output is copied, its neighbour's if possible; None for no copy."""
     size = prod(graph.nodes[node].shape)
     channels = next((c for c in range(_CHANNELS, _FEWEST_CHANNELS - 1, -1) if size % c == 0), None)
     if size < _ELEMENTS or channels is None:
@@ -100,9 +96,3 @@ def with_copies(graph: TensorGraph, of: Collection[Outside]) -> Rewritten:
     made = graph.rewrite({o.node: partial(write, o) for o in of})
     made.graph.inputs = [inputs.get(i, n) for i, n in zip(graph.inputs, made.graph.inputs, strict=True)]
     return made
-
-
-def _candidate(start: Compiled, of: Collection[Outside]) -> Candidate:
-    """Returns a graph with copies of some inputs and outputs."""
-    made = with_copies(start.graph, of)
-    return start.rewrite(made.graph, "outside", made.source)

@@ -26,8 +26,8 @@ _CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 
 def chains(state: State) -> Asking:
     """Asks for convolutions before sums, in the graph as it is and with products of parts."""
-    start = state.start
-    if start is None or not state.target.family.chains:
+    start = state.origin
+    if not state.target.family.chains:
         return
     graph, source = in_parts(start.graph, remedies(Copy, state.target.family))
     asked = [start.rewrite(before_sums(graph), "chains", source)] if graph is not start.graph else []
@@ -59,9 +59,8 @@ def _find_maker(graph: TensorGraph, n: int) -> str:
 def in_parts(graph: TensorGraph, copies: Sequence[Copy] = ()) -> tuple[TensorGraph, dict[int, int]]:
     """Returns the graph with its slices of channels taken of weights, and {node: node of the given graph}.
 
-    Pointwise operators may lie between a convolution and a slice.
+    Pointwise operators may lie between a convolution and a slice; without such a slice it is the graph itself.
     copies: the remedies without which Vela would compile graphs wrongly.
-    Returns the graph itself if it has no such slice.
     """
     parts, products = Parts(graph), _products(graph)
     sliced = (n for n in graph.live() if _cuts_channels(graph, n, products))
@@ -98,7 +97,7 @@ def _products(graph: TensorGraph) -> set[int]:
 def _region(graph: TensorGraph, cut: int, products: Collection[int]) -> Region | None:
     """Returns what is computed in parts for a slice of a product, None if not all of it can be.
 
-    These are products, and what leads to other operands of their sums without any computation of INT8.
+    That is products, and what leads to other operands of their sums without computing INT8.
     """
     target, axis = graph.nodes[cut].inputs[0], len(graph.nodes[cut].shape) - 1
 

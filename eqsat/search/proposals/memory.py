@@ -6,13 +6,8 @@ In each round Lagrange steps (`extraction/lagrange.py`) look for the cheapest ch
 Greedy extraction has them in its prices, which rise until a graph fits, and then fall, by smaller and smaller factors.
 
 SRAM is exceeded at some steps of a graph, and what is live at such a step is charged for it.
-That is the e-class of a tensor, whichever way it is computed.
-It is also the memory inside a single choice.
-Examples are the intermediate tensor of a movement in two steps, and weights that are loaded
-before their convolution begins.
-Flash is the same everywhere in a graph.
-Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
-Weights are counted by their size, as a share that compiled graphs show.
+That is the e-class of a tensor, whichever way it is computed, and the memory inside a single choice, such as weights
+that are loaded before their convolution begins.
 """
 
 from __future__ import annotations
@@ -56,24 +51,21 @@ class MemoryUse:
         self._commands = np.full(n, np.nan)
 
     def learn(self, choices: Choices, graphs: Sequence[Compiled]) -> None:
-        """Learns from those compiled graphs that are new."""
+        """Learns from Vela's tables of those compiled graphs that are new."""
         for c in (c for c in graphs if c not in self._learnt):
             self._learnt.add(c)
-            self._learn(choices, {t: c.made_for[n] for t, n in c.nodes.items() if n in c.made_for}, c.estimate)
-
-    def _learn(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate) -> None:
-        """Learns from Vela's tables of a graph. nodes: {name of a tensor of the graph: its choice node}."""
-        if self.limits.sram is not None:
-            self._learn_sram(choices, nodes, estimate, self.limits.sram)
-        commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
-        for row in estimate.rows:
-            if (n := nodes.get(row.source or row.name)) is not None:
-                commands[n] += row.command_bytes
-                weights.setdefault(n, set()).add(row.weight_bytes)
-        self._commands[list(commands)] = list(commands.values())
-        for n, parts in weights.items():
-            if any(parts):  # parts of one convolution that read the same weights share them
-                self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
+            nodes = {tensor: c.made_for[n] for tensor, n in c.nodes.items() if n in c.made_for}
+            if self.limits.sram is not None:
+                self._learn_sram(choices, nodes, c.estimate, self.limits.sram)
+            commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
+            for row in c.estimate.rows:
+                if (n := nodes.get(row.source or row.name)) is not None:
+                    commands[n] += row.command_bytes
+                    weights.setdefault(n, set()).add(row.weight_bytes)
+            self._commands[list(commands)] = list(commands.values())
+            for n, parts in weights.items():
+                if any(parts):  # parts of one convolution that read the same weights share them
+                    self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
     def price(self, choices: Choices, over: Figures, share: float) -> Choices:
         """Returns the choices with memory in their prices, if a graph exceeds its limit.
@@ -103,9 +95,9 @@ class MemoryUse:
         return np.pad(known, (0, choices.graph.n_nodes - len(known)))
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
-        """Counts what is live at each step that exceeds the limit: the bytes that the removal of a node would gain.
+        """Counts the bytes that the removal of a node would gain at each step that exceeds the limit.
 
-        A buffer of weights belongs to the operator that reads it.
+        nodes: {tensor: its choice node}. A buffer of weights belongs to the operator that reads it.
         """
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
@@ -123,10 +115,7 @@ class MemoryUse:
         return np.where(seen, self._seen_weights, share * self._weights)
 
     def _estimate_commands(self, choices: Choices) -> Array:
-        """Returns the bytes of commands of every candidate, as compiled or estimated.
-
-        The estimate is the mean per step of candidates with the same first operator.
-        """
+        """Returns the bytes of commands of every candidate: as compiled, or the mean per step of the same operator."""
         kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
         steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
         seen = ~np.isnan(self._commands)

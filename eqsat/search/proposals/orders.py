@@ -1,11 +1,9 @@
 """Other orders of a graph, ranked by the memory that is live in them, and the operands that decide them.
 
-Orders of stock's graph or the explicit one are equal graphs, too, and the best ones if nothing else gains much.
 Vela walks from the outputs, depth first, and visits the last operand first.
 It runs each operator once all of its operands are there (TraverseGraphFromEnd in regor's graph.hpp).
 So the operands of a commutative operator decide which side of it is computed first.
 That changes which tensors are live meanwhile, and which operators are neighbours.
-A graph with swapped operands has equal node numbers.
 """
 
 from __future__ import annotations
@@ -114,9 +112,7 @@ def orders(state: State) -> Asking:
     Of those with equal peaks, the ones that change most come first.
     No swap is left out for what is live: Vela may place tensors better or worse than that suggests.
     """
-    start = state.start
-    if start is None:
-        return
+    start = state.origin
     allocation, known, arranged = Allocation.of(start), swaps(start.graph), start.graph
 
     def cost(graph: TensorGraph) -> tuple[int, int]:

@@ -29,9 +29,7 @@ def may_choose(setting: str, target: Target) -> bool:
 
 def settings(state: State) -> Asking:
     """`_SIZE` and a limit of SRAM come first, and then sizes of the arena by halving."""
-    start, target, limit = state.start, state.target, state.decision.limits.sram
-    if start is None:
-        return
+    start, target, limit = state.origin, state.target, state.decision.limits.sram
     rank, least = state.decision.rank_of, state.decision.rank_of(start)
     first, sizes = list[str](), list[int]()
     if not target.sets(_ARENA):

@@ -49,9 +49,8 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The plans for a graph, from Vela's allocation of it.
+    """The plans for a graph (`start`), from Vela's allocation of it.
 
-    start: the graph.
     excess: how far SRAM in use exceeds the limit, as a share of it, summed over the times when it does.
     So a plan helps even if SRAM is as much in use at another time.
     """
@@ -151,10 +150,7 @@ class Plans:
                     yield Plan(region, tuple(ends), figures, excess)
 
     def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
-        """Returns the peak bytes in SRAM while a region is computed.
-
-        Its operands and its target are live as a whole for all of that time.
-        """
+        """Returns the peak bytes in SRAM while a region is computed, with its operands and its target as a whole."""
         end = self._tensors[region.target].first + 1
         live = np.array(self._live[begin : end + 1], np.float64)
         whole = {self._find_stored(i) for n in region.inner for i in self._graph.nodes[n].inputs if i not in share}
@@ -209,8 +205,8 @@ _MISSES = 3
 
 def stripes(state: State) -> Asking:
     """Plans that take too many cycles to beat the best graph of all are left out."""
-    start, decision = state.start, state.decision
-    if start is None or not _is_short(start, decision):
+    start, decision = state.origin, state.decision
+    if not _is_short(start, decision):
         return
     answer = min((c for c in state.graphs if not c.settings), key=decision.rank_of).figures
     first: Plans | None = Plans(start, decision.limits.sram)
