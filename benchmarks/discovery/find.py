@@ -85,7 +85,6 @@ class Discoverer:
             preset="none",
             rules=tuple(self.rules),
             effort=1,
-            trials=1,
             binary_time_limit=0,
             max_sram=ANY,
             max_flash=ANY,

@@ -12,7 +12,6 @@ from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, Configuration
 from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
-from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
@@ -111,7 +110,7 @@ def _compile(configuration: Configuration, target: Target, explicit: bytes, stoc
         else:
             estimate, settings = compile_tosa(tosa, target, pool), ()
         seconds = time.perf_counter() - started
-        outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
+        outcome = compare(loads(explicit), loads(tosa), pool) if tosa is not explicit else None
     rows, least = over_bound(estimate.rows, tosa, estimate.rates), bound(loads(explicit), estimate.rates)
     return {
         **_graph(tosa, rows, GraphFigures.of(estimate, target), GraphFigures(), least),

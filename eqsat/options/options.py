@@ -108,7 +108,7 @@ _OF_EFFORT = ("extractor", "time_limit", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: {option that is a number: the least that it may be}.
-_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "binary_time_limit": 0}
+_LEAST = {"time_limit": 0, "rounds": 1, "binary_time_limit": 0}
 
 
 class OptionError(InputError):
@@ -126,7 +126,6 @@ class Options:
     budget: limits of the saturation; of these only the seconds depend on the machine.
     time_limit: seconds per extraction.
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
-    trials: inputs on which a candidate must equal the reference, at least one; small graphs get more.
     cache: place of the store of prices and answers (`eqsat/store/setting.py`).
     None is `EQSAT_CACHE`, or the user's cache.
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
@@ -160,7 +159,6 @@ class Options:
     budget: Budget = DEFAULT_BUDGET
     time_limit: float = _BY_EFFORT
     rounds: int = 3
-    trials: int = 6
     cache: str | Path | None = None
     binary_time_limit: float = _BY_EFFORT
     max_sram: int | str = STOCK

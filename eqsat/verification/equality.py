@@ -66,7 +66,7 @@ class Verifier:
 
     def __init__(self, graph: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
         self.graph, self._family, self._pool = graph, target.family, pool
-        self._reference = pool.start(Reference, graph, pool, options.trials)
+        self._reference = pool.start(Reference, graph, pool)
         self._tosa, self._worker = dumps(graph), pool.reserve(forget)
         pool.start(partial(self._worker.call, evaluate, self._tosa, limits=_LIMITS))
         self._begun: dict[tuple[object, object], Future[Any]] = {}

@@ -19,7 +19,7 @@ from eqsat.store.setting import VARIABLE
 from tests.command import run
 
 #: Fields of `Options` that are for programs: a saturation's limits, and what --user-rules brings.
-LEFT_OUT = {"budget", "rounds", "trials", "rules", "externs"}
+LEFT_OUT = {"budget", "rounds", "rules", "externs"}
 
 
 def made(*arguments: str) -> Options:

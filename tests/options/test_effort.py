@@ -64,7 +64,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "small", "least"),
-    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("trials", 0, 1), ("binary_time_limit", -5, 0)],
+    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("binary_time_limit", -5, 0)],
 )
 def test_a_budget_is_a_number_that_is_large_enough(field: str, small: float, least: int) -> None:
     for value, said in ((small, f"{small:g}: give at least {least}"), ("5", "'5': give a number")):
