@@ -23,7 +23,6 @@ from rich.text import Text
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
-from eqsat.cli.removed import find_removed
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError
 from eqsat.ground.versions import PACKAGES, versions
@@ -67,16 +66,8 @@ class Group(_TypesOfValues, typer.core.TyperGroup):
 
 
 class _Commands(Group):
-    """All commands; a removed command or option ends with a line that names its replacement."""
-
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (*_BY_USE, name).index(name))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if told := find_removed(args):
-            COMMAND.as_json = "--json" in args
-            raise fail(told, BAD_INPUT)
-        return super().resolve_command(ctx, args)
 
 
 class App(typer.Typer):
