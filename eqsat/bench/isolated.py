@@ -1,7 +1,6 @@
 """Runs tasks in processes of their own, with a limit on time and memory.
 
-What happens to a task does not affect other tasks.
-Each thread keeps one such process for its next task, so that imports are paid once.
+Each thread keeps its process for the next task of the same function, so that imports are paid once.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqsat.bench import isolated, lowering
 from eqsat.bench.cells import BEST, Configuration, Model, key, sources
@@ -99,12 +99,8 @@ class _Plan:
         return [(m.name, t, c.name) for m, t in self.pairs() for c in self.of(m)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A call of `function` in a process of its own.
-
-    subject: what is lowered or measured.
-    """
+class _Task(NamedTuple):
+    """A call of `function` in a process of its own; subject: what is lowered or measured."""
 
     subject: tuple[Any, ...]
     function: str
@@ -160,10 +156,7 @@ class _Measuring:
             yield *task.subject, outcome
 
     def _to_measure(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> Iterator[_Task]:
-        """Keeps a lowering, and yields the tasks of its cells that have no record yet.
-
-        If it failed, so did all of its cells.
-        """
+        """Keeps a lowering, and yields the tasks of its cells without a record; if it failed, so did all of them."""
         cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model)]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
@@ -178,16 +171,16 @@ class _Measuring:
         about = json.dumps([side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")])
         for c, at in cells:
             cell = key(*(graphs[n] for n in sorted(graphs)), about, c.name, sources(), *c.plugins())
-            args: tuple[Any, ...] = (c.name, side["flags"], graphs, side)
-            task = _Task((cell, at), "eqsat.bench.measure:measure", args)
+            function = "eqsat.bench.measure:measure"
+            args: tuple[Any, ...] = c.name, side["flags"], graphs, side
             if c.kind == BEST:  # it lowers the model in other layouts, too
-                cell, source = key(cell, lowered), (model.reference, target, self.plan.quantization)
-                task = _Task((cell, at), "eqsat.bench.best:measure", (*args, source))
+                cell, function = key(cell, lowered), "eqsat.bench.best:measure"
+                args = *args, (model.reference, target, self.plan.quantization)
             old = self.files.records.get(at)
             if old is not None and old["key"] == cell and "lost" not in old:
                 self._count(f"{' '.join(at)}: there already")
             else:
-                yield task
+                yield _Task((cell, at), function, args)
 
     def _keep_record(self, outcome: TaskOutcome, cell: str, at: CellKey) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""

@@ -35,59 +35,35 @@ _FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]
 }
 
 
-def by_operator(sides: Sides) -> Table:
-    """Returns the table by Vela's operators, the most cycles first."""
-    return _compare(
-        sides,
-        "By operator",
-        f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
-        "the full rates, cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and "
-        "their encoded weights.",
-        ("operator",),
-        lambda row: [row.operator],
-        lambda key: (key,),
-    )
-
-
 def by_module(sides: Sides) -> Table:
-    """Returns the table by PyTorch's modules, the most cycles first."""
+    """Returns the table by PyTorch's modules, with figures before and after, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
-    return _compare(
-        sides,
-        "By PyTorch module",
-        f"The cycles are {sides.whose}. An operator that stands for several modules counts for each in equal parts. A "
-        "click on a row shows its operators in the graphs.",
-        ("module", "class"),
-        modules_of,
-        lambda key: (key, kinds.get(key, "")),
-    )
-
-
-def _compare(
-    sides: Sides,
-    title: str,
-    note: str,
-    words: tuple[str, ...],
-    keys: Callable[[Row], list[str]],
-    named: Callable[[str], tuple[str, ...]],
-) -> Table:
-    """Returns a table with a row for each key, with figures before and after."""
-    old, new = (_sums(side, keys) if side else {} for side in (sides.first, sides.after))
+    old, new = (_sums(side) if side else {} for side in (sides.first, sides.after))
     rows = []
     for key in sorted({**old, **new}, key=lambda k: -max(t[k]["cycles"] for t in (old, new) if k in t)):
         a, b = (t.get(key, {"cycles": 0.0}) for t in (old, new))
         cells = [shown(t.get(name)) for name, (_, shown) in _FIGURES.items() for t in (a, b)]
-        rows.append((*named(key), *cells[:2], ratio(b["cycles"] / a["cycles"]) if a["cycles"] else "", *cells[2:]))
+        over = ratio(b["cycles"] / a["cycles"]) if a["cycles"] else ""
+        rows.append((key, kinds.get(key, ""), *cells[:2], over, *cells[2:]))
     before = sides.first.name if sides.first else "before"
     names = [f"{what}: {who}" for what in _FIGURES for who in (before, sides.after.name)]
-    return Table(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
+    return Table(
+        "By PyTorch module",
+        f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
+        "the full rates, cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and "
+        "their encoded weights. An operator that stands for several modules counts for each in equal parts. A click "
+        "on a row shows its operators in the graphs.",
+        ("module", "class", *names[:2], "ratio", *names[2:]),
+        tuple(rows),
+        words=2,
+    )
 
 
-def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, float]]:
-    """Returns {key: its figures}; a row of several keys counts for each in equal parts."""
+def _sums(side: Side) -> dict[str, dict[str, float]]:
+    """Returns {module: its figures}."""
     out: dict[str, dict[str, float]] = {}
     for row in side.rows:
-        found = keys(row)
+        found = modules_of(row)
         for key in found:
             sums = out.setdefault(key, dict.fromkeys(_FIGURES, 0.0))
             for name, (figure, _) in _FIGURES.items():
@@ -128,9 +104,8 @@ def every_operator(name: str, rows: Sequence[Row]) -> Table:
 
 
 def costs(sides: Sides) -> list[Part]:
-    """Returns all figures of the graphs, and their cycles by operator."""
-    every = [every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows]
-    return [*sides.tables(), by_operator(sides), *every]
+    """Returns all figures of the graphs, and Vela's tables of them."""
+    return [*sides.tables(), *(every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows)]
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
-from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
+from eqsat.bench.records import ChosenGraphs, place, read_about, read_outlines, read_records
 from eqsat.ground.files import InputError
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.compile import Footprint
@@ -150,11 +150,8 @@ class RecordedRun:
         return [r for r in self.records.values() if "error" in r]
 
     def find_chosen(self, record: Record) -> ChosenGraphs | None:
-        """Returns the graphs that Vela compiled for a cell with figures, if the directory still has them.
-
-        Raises InputError.
-        """
-        return read_chosen(self.directory, place(record)) or self._outlines.get(place(record))
+        """Returns the graphs that Vela compiled for a cell, None if the directory has none. Raises InputError."""
+        return self._outlines.get(place(record))
 
     @cached_property
     def _outlines(self) -> dict[tuple[str, str, str], ChosenGraphs]:
