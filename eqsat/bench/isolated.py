@@ -23,10 +23,7 @@ _live: set[Process] = set()
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The outcome of a task: a value or an error.
-
-    lost: whether the error may not be the task's own.
-    """
+    """The outcome of a task: a value or an error. lost: whether the error may not be the task's own."""
 
     value: Any = None
     peak_mib: float = 0.0

@@ -49,8 +49,7 @@ def measure(
 ) -> tuple[Fields, dict[str, bytes], list[list[dict[str, Any]]]]:
     """Measures a configuration by its name.
 
-    Returns (fields of the record, graph per delegate, Vela's table per delegate).
-    The graphs are those that Vela compiled; sums are over the delegates.
+    Returns (fields of the record, graph that Vela compiled per delegate, its table per delegate).
     Raises RuntimeError if stock has no graph, else what Vela or the reference model raise.
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)

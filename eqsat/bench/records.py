@@ -143,10 +143,7 @@ class ChosenGraphs:
 
 
 def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
-    """Returns the graphs and tables by cell, those of finished runs and those since then.
-
-    Raises InputError if a file is damaged.
-    """
+    """Returns the graphs and tables by cell, of finished runs and since. Raises InputError if a file is damaged."""
     found: dict[CellKey, ChosenGraphs] = {}
     packed = directory / _OUTLINES
     for path in (*([packed] if packed.exists() else []), *sorted((directory / _CHOSEN).glob("*.json"))):
@@ -161,10 +158,9 @@ def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
 
 
 def _last_records(directory: Path) -> dict[CellKey, tuple[int, Record]]:
-    """Returns {cell: (number of the line, record)} of a run, finished or not; the last record of a cell counts.
+    """Returns {cell: (number of the line, its last record)} of a run, finished or not. Raises InputError.
 
     Lines that are no record of a cell, such as one that an interruption cut short, are skipped.
-    Raises InputError.
     """
     path = directory / _RECORDS
     if not path.exists():
@@ -178,10 +174,7 @@ def _last_records(directory: Path) -> dict[CellKey, tuple[int, Record]]:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Returns the records of a run, finished or not, the last of each cell.
-
-    Raises InputError, also for a record with a field of another form (`check_fields`).
-    """
+    """Returns the last record of each cell of a run. Raises InputError, also for a field of another form."""
     found = _last_records(directory).values()
     for number, record in found:
         try:
@@ -194,10 +187,7 @@ def read_records(directory: Path) -> list[Record]:
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """Returns the content of a run's run.json, empty if there is none.
-
-    Raises InputError if it cannot be read or has a value of another form.
-    """
+    """Returns the content of a run's run.json, empty if there is none. Raises InputError."""
     path = directory / _ABOUT
     if not path.exists():
         return {}

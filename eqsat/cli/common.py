@@ -178,8 +178,7 @@ def print_json(data: dict[str, Any]) -> None:
 def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typer.Exit:
     """Reports a failure on stderr and returns the exception to raise.
 
-    With --debug the traceback of the current exception is printed.
-    If a plug-in failed, its own part of the traceback is printed.
+    With --debug it prints the traceback of the current exception, else a plug-in's own part of it if that failed.
     With --json the error is also printed on stdout, with all known figures.
     An output that could not be written always has the code FAILED.
     """
@@ -201,11 +200,9 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
 
 @contextmanager
 def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Ends the command on every exception within.
+    """Ends the command on every exception within: with BAD_INPUT for bad input of the user, else with FAILED.
 
-    The exit code is BAD_INPUT for bad input of the user, and FAILED for anything else.
-    what: the action that failed, for the message.
-    known: the figures that are known at that time, for --json.
+    what: the action that failed. known: the figures that are known at that time, for --json.
     """
     try:
         yield
@@ -244,10 +241,7 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def quiet() -> None:
-    """Silences warnings: torch and executorch emit many on import and lowering.
-
-    eqsat's own warnings are shown in the summary.
-    """
+    """Silences warnings, of which torch and executorch emit many; eqsat's own are shown in the summary."""
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 

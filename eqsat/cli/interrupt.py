@@ -1,14 +1,10 @@
 """Ctrl-C ends the command at once; during a search the first one ends only the search.
 
-Python turns SIGINT into an exception, which may be lost.
-This happens in a finalizer, a callback of a weak reference, or native code that calls back.
-Any code on its way may also catch it; the command then goes on.
-So nothing is raised here, and a search checks whether it is to end
-(`eqsat.search.interruption`).
-Otherwise a thread that waits for the signal, or the handler if it runs first, ends the process.
-It kills the processes that were started and removes temporary and unfinished files before.
-The thread runs even while the main thread is inside native code.
-The handler runs even if other code waits for signals.
+Python turns SIGINT into an exception, which may be lost in a finalizer, a callback of a weak reference, or native code
+that calls back, and which any code on its way may catch. So nothing is raised here, and a search checks whether it is
+to end (`eqsat.search.interruption`). Otherwise a thread that waits for the signal, or the handler if it runs first,
+kills the processes that were started, removes temporary and unfinished files, and ends the process.
+The thread runs even while the main thread is inside native code, the handler even if other code waits for signals.
 """
 
 from __future__ import annotations
@@ -71,10 +67,9 @@ def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def stops_command() -> Iterator[None]:
-    """Within it SIGINT ends the process with exit code 130.
+    """Within it SIGINT ends the process with exit code 130, unless it is ignored, as in a shell's background jobs.
 
     In other threads than the main one nothing changes.
-    SIGINT stays ignored if it is, as in a shell's background jobs.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield
@@ -107,11 +102,7 @@ def stops_command() -> Iterator[None]:
 
 
 class _Interrupts:
-    """The SIGINTs of one command.
-
-    Both the waiting thread and the handler see each.
-    Each counts its own, so that one SIGINT counts once.
-    """
+    """The SIGINTs of one command; the thread and the handler each count them, so that one SIGINT counts once."""
 
     def __init__(self, own: str) -> None:
         self._own, self._handled, self._ended_search, self._unsaid = own, 0, False, threading.Lock()
@@ -125,10 +116,7 @@ class _Interrupts:
                 self._react(seen)
 
     def handle(self, number: int, frame: object) -> None:
-        """Handles a signal in the main thread.
-
-        While a file is being put in place, it leaves that to the waiting thread.
-        """
+        """Handles a signal in the main thread, or leaves it to the thread while a file is being put in place."""
         self._handled += 1
         if not files.is_placing():
             self._react(self._handled)

@@ -60,18 +60,14 @@ def removal(run: Run, cls: int) -> Removal:
 
 
 def _cheapest(graph: ChoiceGraph) -> Extraction:
-    """Returns the cheapest choice found in the time for one line of an explanation.
-
-    Raises ExtractionError.
-    """
+    """Returns the cheapest choice found in the time for one line of an explanation. Raises ExtractionError."""
     return extract(graph, "portfolio" if graph.n_nodes <= _THOROUGH else "dag_greedy", time_limit=_SECONDS)
 
 
 def path(run: Run, n: int) -> float | None:
     """Returns the additional cycles of the whole graph if choice node `n` computes its class.
 
-    The estimate is the better of an extraction and a change of the present choice.
-    Returns None if that is impossible, because `n` is forbidden or depends on itself.
+    It is the better of an extraction and a change of the present choice, None if `n` cannot be used.
     """
     graph, choice = run.choices.graph, run.choice
     cls = int(graph.node_class[n])

@@ -1,7 +1,4 @@
-"""What pages show of the graphs of a delegate before and after, and of their search.
-
-Cycles are listed by Vela's operators and by PyTorch's modules.
-"""
+"""What pages show of the graphs of a delegate before and after, and of their search."""
 
 from __future__ import annotations
 
@@ -109,10 +106,7 @@ def costs(sides: Sides) -> list[Part]:
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:
-    """Returns the graphs side by side, with marks against the first one before.
-
-    name: of the files for Model Explorer.
-    """
+    """Returns the graphs side by side, with marks against the first one; `name` is for Model Explorer's files."""
     first, after = sides.first, sides.after
     left, new, pairs, facts = [], set[int](), {}, {}
     for side in sides.before:

@@ -6,20 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
 from operator import itemgetter
+from statistics import fmean
 from typing import Any
 
 from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
-from eqsat.report.data import (
-    OWN_STAGES,
-    STAGES,
-    RecordedRun,
-    geometric_mean,
-    graph_figures,
-    total,
-)
+from eqsat.report.data import OWN_STAGES, STAGES, RecordedRun, geometric_mean, graph_figures, total
 from eqsat.search.clock import name_stage
 from eqsat.search.comparison import tables as figure_tables
 from eqsat.search.figures import GraphFigures
@@ -49,7 +43,7 @@ def standings(run: RecordedRun) -> Table:
                 _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
                 _mean(cells(run.over)),
                 _mean(cells(run.over, "operators")),
-                f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
+                _number(fmean(utilisation), ".1%") if utilisation else "-",
                 _mean(cells(run.to_baseline, "sram")),
                 _mean(cells(run.to_baseline, "pte_bytes")),
             )
@@ -77,10 +71,7 @@ def standings(run: RecordedRun) -> Table:
 
 
 def bounds(run: RecordedRun, target: str) -> Table:
-    """Returns the table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
-
-    It has a row per model and columns per configuration.
-    """
+    """Returns the table of models with cycles over the roofline, MACs, SRAM in use and bytes of the file."""
     shown = [c for c in run.configurations if any(run.get(m, target, c) for m in run.models)]
     rows = []
     for m in run.models:
@@ -172,15 +163,12 @@ def _seconds(run: RecordedRun, model: str, target: str) -> tuple[str, str]:
 
 def failures(run: RecordedRun) -> Table:
     """Returns the table of cells that failed."""
-    rows = ((r["model"], r["target"], r["configuration"], r["error"]) for r in run.failures())
+    rows = ((*at, r["error"]) for at, r in run.records.items() if "error" in r)
     return Table("Cells that failed", "", ("model", "target", "configuration", "error"), tuple(rows), words=4)
 
 
 def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
-    """Returns the tables of all figures of a model on a target, with a column per configuration.
-
-    Figures that no configuration has are left out.
-    """
+    """Returns the tables of all known figures of a model on a target, with a column per configuration."""
     records = {c: r for c in run.configurations if (r := run.get(model, target, c))}
     least = run.bound(model, target) or {}
     shown: dict[str, Callable[[Record], str]] = {

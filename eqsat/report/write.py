@@ -1,7 +1,4 @@
-"""Writes the report of a run: `report.md`, `index.html` and a page per model and target.
-
-All are made of the same tables, and none of them fetches anything.
-"""
+"""Writes the report of a run: `report.md`, `index.html` and a page per model and target, of the same tables."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ from eqsat.vela.facts import is_table_by_default
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
-    """Writes the report into `directory` and returns the paths of its files.
-
-    Raises InputError if the place is not writable.
-    """
+    """Writes the report into `directory` and returns the paths of its files. Raises InputError."""
     ensure_directory(directory, "--output")
     sections = _sections(run, comparison)
     head = Section("", [Note(text) for text in notes(run)])

@@ -25,10 +25,7 @@ EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-gra
 
 
 def _plain(v: Any, constant: Callable[[Const], None]) -> Any:
-    """Returns the value of an attribute as JSON.
-
-    Constants are replaced by their digests, and each is given to `constant`.
-    """
+    """Returns the value of an attribute as JSON; constants become digests, and each is given to `constant`."""
     if isinstance(v, tuple):
         return [_plain(x, constant) for x in v]
     if isinstance(v, bytes):
@@ -42,10 +39,7 @@ def _plain(v: Any, constant: Callable[[Const], None]) -> Any:
 
 
 def _value(v: Any, constant: Callable[[str], Const]) -> Any:
-    """Returns the value that `_plain` wrote.
-
-    constant: returns the constant of a digest. Raises KeyError and ValueError.
-    """
+    """Returns the value that `_plain` wrote. Raises KeyError and ValueError."""
     if isinstance(v, list):
         return tuple(_value(x, constant) for x in v)
     if isinstance(v, dict):
@@ -147,10 +141,7 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
 
 
 def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
-    """Returns a constant with the digest that it was saved with.
-
-    The digest depends on the dtype, which is stored with the class only.
-    """
+    """Returns a constant with the digest that it was saved with, which depends on the dtype of its class."""
     c = Const.__new__(Const)
     data.setflags(write=False)
     c.data, c.digest = data, digest
@@ -158,10 +149,7 @@ def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
 
 
 def outline(graph: TensorGraph) -> dict[str, Any]:
-    """Returns a graph as a JSON object without the values of its constants, which have their digests only.
-
-    It is small, and enough to draw and compare graphs.
-    """
+    """Returns a graph as a JSON object with digests of its constants: enough to draw and compare graphs."""
     return {
         "nodes": [
             [
@@ -180,10 +168,7 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
 
 
 def load_outline(data: dict[str, Any]) -> TensorGraph:
-    """Returns the graph of an outline, whose constants have digests and no elements.
-
-    Raises KeyError, TypeError and ValueError.
-    """
+    """Returns the graph of an outline; constants have no elements. Raises KeyError, TypeError and ValueError."""
 
     def empty(digest: str) -> Const:
         return _const(digest, np.empty(0, np.uint8))
