@@ -50,10 +50,7 @@ _arm_preprocess = EthosUBackend.preprocess
 
 
 class _Marked(bytes):
-    """The value of a compile spec, with the session of its delegate.
-
-    ExecuTorch serialises a CompileSpec by the name of its class, so the value has the subclass.
-    """
+    """The value of a compile spec with its delegate's session; ExecuTorch finds a spec by its class's name."""
 
     session: weakref.ref[Session]
 
@@ -65,10 +62,7 @@ class _Marked(bytes):
 
 
 def mark(specs: Sequence[CompileSpec], session: Session) -> list[CompileSpec]:
-    """Returns the compile specs of delegates that belong to `session`.
-
-    The caller keeps the session alive; lowered programs only have a weak reference.
-    """
+    """Returns the compile specs of delegates that belong to `session`, which the caller keeps alive."""
     value = _Marked(specs[-1].value)
     value.session = weakref.ref(session)
     return [*specs[:-1], CompileSpec(specs[-1].key, value)]

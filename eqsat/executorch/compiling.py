@@ -66,17 +66,14 @@ class CompileSummary:
     """The report of `eqsat compile`.
 
     figures: figures of "stock" and "eqsat", over all delegates.
-    results: results by the names of delegates.
-    complete: whether every delegate has one.
+    results: results by the names of delegates; complete: whether every delegate has one.
     bound: the fewest cycles that the model needs.
     stepped_back: how many delegates are stock's because eqsat failed or found nothing.
     seconds: wall-clock seconds by stage.
-    by_delegate: name, cycles, the chosen graph and its Vela table with
-    origins, and the error if any.
+    by_delegate: name, cycles, the chosen graph and its Vela table with origins, and the error if any.
     cpu_operators: operators outside all delegates, with their numbers.
     left: those that the partitioner left there, with its reasons.
-    layout: of inputs and outputs.
-    layouts: calibrated cycles in each layout that was tried.
+    layout: of inputs and outputs; layouts: calibrated cycles in each that was tried.
     border_transposes: those at borders of delegates, which other layouts may do without; None if they take no cycles.
     """
 
@@ -253,11 +250,9 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
 
 
 def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
-    """Saves the runs of a model's delegates, each named by both.
+    """Saves the runs of a model's delegates, each named by both, several in directories named by their numbers.
 
-    If there are several, each has a directory named by its number.
-    Delegates whose search was interrupted before it found a graph are left out.
-    Raises InputError.
+    Delegates whose search was interrupted before it found a graph are left out. Raises InputError.
     """
     several = len(results) > 1
     if several:

@@ -44,10 +44,7 @@ class TestCase:
 
 
 def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
-    """Returns (the .pte, the test cases) of a bundled program.
-
-    The classes that ExecuTorch generates for this format only write it: those for reading do not run.
-    Raises InputError for a file that is none.
+    """Returns (the .pte, the test cases) of a bundled program. Raises InputError for a file that is none.
 
     Source: executorch 1.5, devtools/bundled_program/serialize/bundled_program_schema.fbs.
     """
@@ -62,9 +59,7 @@ def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
 
 
 def read_external_data(buffer: bytes, name: str) -> dict[str, bytes]:
-    """Returns {key: data} of a .ptd file.
-
-    Raises InputError, which names the file, for one that is none.
+    """Returns {key: data} of a .ptd file. Raises InputError, which names the file, for one that is none.
 
     Source: executorch 1.5, extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.cpp.
     """

@@ -23,12 +23,7 @@ class EqsatWarning(UserWarning):
 
 @dataclass(slots=True)
 class Delegate:
-    """A delegate of a program.
-
-    name: `method/index`, such as "forward/0".
-    result: the result, None if eqsat fell back.
-    error: why it fell back.
-    """
+    """A delegate, `method/index`, with its result, or why eqsat fell back."""
 
     name: str
     result: Result | None = None
@@ -40,11 +35,7 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """Returns the line on this delegate.
-
-        It has the memory for which cycles were paid, the reason if limits are not met or nothing was gained, and the
-        gain with more memory.
-        """
+        """Returns a line: cycles, memory, limits that are not met, why nothing was gained, and gains with more."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat fell back: {self.error}"
@@ -172,10 +163,7 @@ class Session:
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
-    """Returns the spec itself, or ExecuTorch's default one for an accelerator's name.
-
-    Raises TargetError for an unknown name, TypeError for anything else.
-    """
+    """Returns the spec, or ExecuTorch's default one for an accelerator's name. Raises TargetError and TypeError."""
     if isinstance(target, str):
         Target.check_name(target)
         return EthosUCompileSpec(target.lower())
