@@ -33,15 +33,8 @@ _USER_RULES = "user_rules"
 
 #: Packages that decide the figures of cells.
 _PACKAGES = (
-    "torch",
-    "torchao",
-    "executorch",
-    "tosa-tools",
-    "ethos-u-vela",
-    "egglog",
-    "clingo",
-    "networkx",
-    "numpy",
+    *("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
+    *("egglog", "clingo", "networkx", "numpy"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import closing
@@ -161,20 +160,18 @@ class _Measuring:
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c, at in cells:
-                self._keep_record(outcome, key(lowered, c.name), at)
+                self._keep_record(outcome, key(lowered, c.name, *c.plugins()), at)
             return
         graphs, side = outcome.value
         if "key" not in side:
             side["key"] = lowered
             self.files.save_graphs(model.name, target, graphs, side)
         self._count(f"{model.name} {target}: lowered")
-        about = json.dumps([side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")])
         for c, at in cells:
-            cell = key(*(graphs[n] for n in sorted(graphs)), about, c.name, sources(), *c.plugins())
-            function = "eqsat.bench.measure:measure"
+            cell, function = key(lowered, c.name, *c.plugins()), "eqsat.bench.measure:measure"
             args: tuple[Any, ...] = c.name, side["flags"], graphs, side
             if c.kind == BEST:  # it lowers the model in other layouts, too
-                cell, function = key(cell, lowered), "eqsat.bench.best:measure"
+                function = "eqsat.bench.best:measure"
                 args = *args, (model.reference, target, self.plan.quantization)
             old = self.files.records.get(at)
             if old is not None and old["key"] == cell and "lost" not in old:

@@ -71,7 +71,7 @@ class _Commands(Group):
 
 
 class App(typer.Typer):
-    """An app whose commands all have the options of `_EVERYWHERE`, and end with BAD_INPUT on an InputError."""
+    """An app whose commands all have the options of `_everywhere`, and end with BAD_INPUT on an InputError."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
         register = super().command(name, cls=_Command, **kwargs)
@@ -92,28 +92,28 @@ app = App(
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
 
-_EVERYWHERE = (
-    ("verbose", int, typer.Option("--verbose", "-v", count=True, help="log the main steps; -vv logs every step")),
-    (
-        "debug",
+
+def _everywhere(
+    *,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="log the main steps; -vv logs every step")
+    ] = 0,
+    debug: Annotated[
         bool,
         typer.Option(
             "--debug", help="log everything, and show tracebacks and the output of ExecuTorch, PyTorch and Vela"
         ),
-    ),
-)
+    ] = False,
+) -> None:
+    COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
 
 
 def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None]:
-    signature = inspect.signature(command, eval_str=True)
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=type_(), annotation=Annotated[type_, option])
-        for name, type_, option in _EVERYWHERE
-    ]
+    own, added = (inspect.signature(f, eval_str=True).parameters for f in (command, _everywhere))
 
     @functools.wraps(command)
-    def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
-        COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
+    def wrapped(**given: Any) -> None:
+        _everywhere(**{name: given.pop(name) for name in added})
         COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
         console.failure = ""
         try:
@@ -123,7 +123,7 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
             if console.failure:
                 raise fail(f"the output cannot be printed: {console.failure}", FAILED)
 
-    return with_parameters(wrapped, [*signature.parameters.values(), *added])
+    return with_parameters(wrapped, [*own.values(), *added.values()])
 
 
 #: The packages that decide what a result is, besides eqsat.

@@ -35,28 +35,12 @@ _OF_SIDES = {name: name for name in ("cycles", "corrected", "calibrated", "by_ki
     "memory": "footprint",
     "command_stream": "stream",
 }
-#: Keys with an entry per delegate, and the attributes of `Result`.
-_OF_RESULTS = {
-    name: name
-    for name in (
-        "chosen",
-        "stock_verified",
-        "stock_proved",
-        "binary_verified",
-        "binary_proved",
-        "binary_undecided",
-        "stock_binary_verified",
-        "stock_binary_proved",
-        "stock_binary_undecided",
-        "settings",
-        "remembered",
-        "respelled",
-        "passed_over",
-        "kept",
-    )
-} | {"binary_reasons": "binary_reason"}
-
-
+#: Attributes of `Result` that are keys with an entry per delegate.
+_OF_RESULTS = (
+    *("chosen", "stock_verified", "stock_proved", "binary_verified", "binary_proved", "binary_undecided"),
+    *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
+    *("settings", "remembered", "respelled", "passed_over", "kept"),
+)
 #: Keys of an entry of `by_delegate` with cycles, None without a result.
 _CYCLES = ("stock_cycles", "cycles", "stock_corrected", "corrected", "stock_calibrated", "calibrated")
 
@@ -124,11 +108,11 @@ class CompileSummary:
         record = asdict(replace(self, results={}))
         del record["results"], record["complete"]
         sides = record.pop("figures")
-        told = {key: [getattr(r, name) for r in results] for key, name in _OF_RESULTS.items()}
         return {
             **record,
             **{key: {side: figures[name] for side, figures in sides.items()} for key, name in _OF_SIDES.items()},
-            **told,
+            **{name: [getattr(r, name) for r in results] for name in _OF_RESULTS},
+            "binary_reasons": [r.binary_reason for r in results],
             "deviations": [None for _ in results],
             "points": [[p.record() for p in r.points] for r in results],
             "channel_steps": [[asdict(s) for s in r.channel_steps] for r in results],

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache, partial
 from typing import Any
 
 from eqsat.egraph.rule import Rule
@@ -50,8 +51,7 @@ class Explanation:
         self._verdicts = Verdicts(run, record, self.origins)
         self.ops: dict[int, Verdict] = self._verdicts.all()
         self.added = self._verdicts.list_added()
-        self._removals: dict[int, Removal] = {}
-        self._paths: dict[int, float | None] = {}
+        self._removal, self._path = cache(partial(removal, run)), cache(partial(path, run))
 
     def op(self, node: int) -> Verdict:
         """Returns the verdict on a node of the source. Raises ExplainError for one that is no operator."""
@@ -71,9 +71,7 @@ class Explanation:
         """Returns the cost of the graph without an operator that stayed. Raises ExplainError if it did not stay."""
         if self.op(node).verdict != "stayed":
             raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
-        if node not in self._removals:
-            self._removals[node] = removal(self.run, self.position(node))
-        return self._removals[node]
+        return self._removal(self.position(node))
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
         """Returns the candidates for a node's value, by cycles: operator, operands, own cycles, whether chosen."""
@@ -84,9 +82,7 @@ class Explanation:
 
         enode: the candidate's number, `enode` of `alternatives`.
         """
-        if enode not in self._paths:
-            self._paths[enode] = path(self.run, enode)
-        return self._paths[enode]
+        return self._path(enode)
 
     # -- text -------------------------------------------------------------------------------------
 

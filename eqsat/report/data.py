@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -169,7 +170,9 @@ def graph_figures(record: Record) -> GraphFigures:
 def geometric_mean(values: Iterable[float]) -> float:
     """Returns the geometric mean: 0 if a value is, and not a number without values."""
     known = list(values)
-    return math.prod(x ** (1 / len(known)) for x in known) if known else math.nan
+    if not all(known):
+        return 0.0
+    return statistics.geometric_mean(known) if known else math.nan
 
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:

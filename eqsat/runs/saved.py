@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from eqsat.ground.packed import pack_json, unpack_json
-from eqsat.runs import archive, codec
-from eqsat.runs.archive import ArchiveError
+from eqsat.runs import codec
+from eqsat.runs.archive import ArchiveError, read, write
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.target import Target
@@ -38,12 +38,12 @@ def save(what: Run | Result, place: str | Path) -> None:
     }
     files = {f"{k}.tosa": v for k, v in run.graphs.items()}
     files["tables.json.gz"] = pack_json({k: [r.record() for r in rows] for k, rows in run.tables.items()})
-    archive.write(Path(place), info, {**files, **codec.write(run.choices)})
+    write(Path(place), info, {**files, **codec.write(run.choices)})
 
 
 def load(place: str | Path) -> Run:
     """Returns a saved run. Raises ArchiveError if it is none, or of another version, incomplete or changed."""
-    info, files = archive.read(Path(place))
+    info, files = read(Path(place))
     try:
         graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
         source = loads(graphs["explicit"], f"{place}/explicit.tosa")
