@@ -177,7 +177,7 @@ def _compile(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaC
     tuned = copy(spec)
     tuned.compiler_flags = [*spec.compiler_flags, *result.settings]
     compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, tuned)
-    session.add_seconds("vela", time.perf_counter() - started)
+    session.seconds["vela"] += time.perf_counter() - started
     external = {block.key: block.payload for block in compiled.external_blocks}
     shipped, run = read_binary(compiled.processed_bytes, external), result.raw
     differing = shipped.differences(binary_of(run)) if run else ["commands"]
@@ -208,7 +208,7 @@ def _result(
         EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs),
         TOSABackend.filter_tosa_compile_specs(spec),
     )
-    session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
+    session.seconds["eqsat: explicit tail"] += hook.explicit_seconds
 
     def stock() -> bytes:
         if hook.stock.tosa is None:

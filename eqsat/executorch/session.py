@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,16 +90,13 @@ class Session:
     delegates: list[Delegate] = field(default_factory=list)
     programs: int = 0
     left: list[LeftOperator] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     events: list[dict[str, Any]] = field(default_factory=list, repr=False)
     interruption: Interruption = field(default_factory=Interruption, repr=False)
 
     def __post_init__(self) -> None:
         """Raises InputError if `EQSAT_LOG` has an unknown value."""
         speak()
-
-    def add_seconds(self, stage: str, seconds: float) -> None:
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
     @property
     def results(self) -> list[Result]:
