@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -72,32 +73,23 @@ def _sums(side: Side) -> dict[str, dict[str, float]]:
 def every_operator(name: str, rows: Sequence[Row]) -> Table:
     """Returns Vela's whole table of a graph, in the order in which it runs."""
     total = sum(row.cycles for row in rows) or 1
-    return Table(
-        f"Every operator: {name}",
-        "In the order in which they run.",
-        (
-            *("operator", "PyTorch", "name", "#", "cycles", "of all", "needed", "waiting"),
-            *("SRAM, bytes", "weights, bytes", "commands, bytes"),
-        ),
-        tuple(
-            (
-                row.operator,
-                ", ".join(map(str, row.origins or ())),
-                row.name,
-                str(i),
-                number(row.cycles),
-                share(row.cycles / total),
-                number(row.ideal),
-                number(row.waiting),
-                number(row.sram_bytes),
-                number(row.weight_bytes),
-                number(row.command_bytes),
-            )
-            for i, row in enumerate(rows)
-        ),
-        words=3,
-        folded=True,
+    told = (
+        {
+            "operator": row.operator,
+            "PyTorch": ", ".join(map(str, row.origins or ())),
+            "name": row.name,
+            "#": str(i),
+            "cycles": number(row.cycles),
+            "of all": share(row.cycles / total),
+            "needed": number(row.ideal),
+            "waiting": number(row.waiting),
+            "SRAM, bytes": number(row.sram_bytes),
+            "weights, bytes": number(row.weight_bytes),
+            "commands, bytes": number(row.command_bytes),
+        }
+        for i, row in enumerate(rows)
     )
+    return Table.of(f"Every operator: {name}", "In the order in which they run.", told, words=3, folded=True)
 
 
 def costs(sides: Sides) -> list[Part]:
@@ -126,41 +118,36 @@ def pictures(sides: Sides, name: str) -> list[Part]:
 def saturation(run: Run) -> Table:
     """Returns the table of the passes of the saturation."""
     done = run.choices.frozen.saturation
-    return Table(
-        "Saturation",
-        f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end.",
-        ("pass", "rules that matched most", "e-nodes", "matches"),
-        tuple(
-            (
-                str(i + 1),
-                ", ".join(f"{r} {n:,}" for r, n in sorted(it.matches.items(), key=lambda m: -m[1])[:3] if n),
-                number(it.nodes),
-                number(sum(it.matches.values())),
-            )
-            for i, it in enumerate(done.iterations)
-        ),
-        words=2,
+    rows = (
+        {
+            "pass": str(i + 1),
+            "rules that matched most": ", ".join(f"{r} {n:,}" for r, n in Counter(it.matches).most_common(3) if n),
+            "e-nodes": number(it.nodes),
+            "matches": number(sum(it.matches.values())),
+        }
+        for i, it in enumerate(done.iterations)
     )
+    note = f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end."
+    return Table.of("Saturation", note, rows, words=2)
 
 
 def extractions(record: Mapping[str, Any]) -> Table:
     """Returns the table of all choices that Vela compiled."""
-    return Table(
-        "Extraction",
-        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
-        "before. The gap is how far the extractor's own cost can at most be above the least one.",
-        ("extractor", "round", "predicted cost", "calibrated cycles", "gap"),
-        tuple(
-            (
-                e["extractor"],
-                str(e["round"] + 1),
-                number(e["predicted"]),
-                number(e["cycles"]),
-                "no bound" if e["gap"] is None else "proved least" if e["gap"] == 0 else f"{e['gap']:.2%}",
-            )
-            for e in record["extractions"]
-        ),
+    rows = (
+        {
+            "extractor": e["extractor"],
+            "round": str(e["round"] + 1),
+            "predicted cost": number(e["predicted"]),
+            "calibrated cycles": number(e["cycles"]),
+            "gap": "no bound" if e["gap"] is None else "proved least" if e["gap"] == 0 else f"{e['gap']:.2%}",
+        }
+        for e in record["extractions"]
     )
+    note = (
+        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
+        "before. The gap is how far the extractor's own cost can at most be above the least one."
+    )
+    return Table.of("Extraction", note, rows)
 
 
 def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
@@ -173,26 +160,24 @@ def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
 def points(record: Mapping[str, Any]) -> Table:
     """Returns the table of the Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
-    return Table(
-        "Pareto set",
+    rows = (
+        {
+            "graph": f"{i}: {p['name']}",
+            "fits": answers[p["fits"]],
+            "verified": answers[p["verified"]],
+            "written with": _asking_for(p, record["limits"]),
+            "cycles": number(p["cycles"]),
+            "SRAM, bytes": number(p["sram"]),
+            "flash, bytes": number(p["flash"]),
+        }
+        for i, p in enumerate(record["points"])
+    )
+    note = (
         "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
         "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
-        "writes point-0.tosa and on.",
-        ("graph", "fits", "verified", "written with", "cycles", "SRAM, bytes", "flash, bytes"),
-        tuple(
-            (
-                f"{i}: {p['name']}",
-                answers[p["fits"]],
-                answers[p["verified"]],
-                _asking_for(p, record["limits"]),
-                number(p["cycles"]),
-                number(p["sram"]),
-                number(p["flash"]),
-            )
-            for i, p in enumerate(record["points"])
-        ),
-        words=4,
+        "writes point-0.tosa and on."
     )
+    return Table.of("Pareto set", note, rows, words=4)
 
 
 def seconds(given: Mapping[str, float]) -> Table:

@@ -31,25 +31,24 @@ def standings(run: RecordedRun) -> Table:
         peer, utilisation = cells(run.over_peer), cells(run.utilisation).values()
         worst = max((peer or to_stock).items(), key=itemgetter(1), default=None)
         rows.append(
-            (
-                target,
-                c,
-                str(models),
-                _mean(to_stock),
-                *([_mean(cells(run.over_best))] if best else ()),
-                *([_mean(peer)] if peers else ()),
-                f"{worst[1]:.3f} {worst[0]}" if worst else "-",
-                str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
-                _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
-                _mean(cells(run.over)),
-                _mean(cells(run.over, "operators")),
-                _number(fmean(utilisation), ".1%") if utilisation else "-",
-                _mean(cells(run.to_baseline, "sram")),
-                _mean(cells(run.to_baseline, "pte_bytes")),
-            )
+            {
+                "target": target,
+                "configuration": c,
+                "models": str(models),
+                "to stock": _mean(to_stock),
+                **({"to stock-best": _mean(cells(run.over_best))} if best else {}),
+                **({"to peer": _mean(peer)} if peers else {}),
+                "worst": f"{worst[1]:.3f} {worst[0]}" if worst else "-",
+                "losses": str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
+                "Vela's total": _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
+                "roofline": _mean(cells(run.over)),
+                "operators": _mean(cells(run.over, "operators")),
+                "MACs": _number(fmean(utilisation), ".1%") if utilisation else "-",
+                "SRAM": _mean(cells(run.to_baseline, "sram")),
+                ".pte": _mean(cells(run.to_baseline, "pte_bytes")),
+            }
         )
-    return Table(
-        "Where configurations stand",
+    note = (
         "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
         "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
         "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
@@ -57,17 +56,9 @@ def standings(run: RecordedRun) -> Table:
         "over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
         "MACs: the share of all cycles that they need at the full rate, a plain mean. "
-        "SRAM in use and .pte file to stock's.",
-        (
-            *("target", "configuration", "models", "to stock"),
-            *(["to stock-best"] if best else ()),
-            *(["to peer"] if peers else ()),
-            *("worst", "losses"),
-            *("Vela's total", "roofline", "operators", "MACs", "SRAM", ".pte"),
-        ),
-        tuple(rows),
-        words=2,
+        "SRAM in use and .pte file to stock's."
     )
+    return Table.of("Where configurations stand", note, rows, words=2)
 
 
 def bounds(run: RecordedRun, target: str) -> Table:
