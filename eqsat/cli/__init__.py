@@ -1,1 +1,1 @@
-"""The command line, one file per command; `common.py` defines the exit codes."""
+"""The command line, one file per command."""

@@ -1,4 +1,4 @@
-"""Pages and tables that show a benchmark run or a compilation; `page` makes every page from a single template."""
+"""Pages and tables that show a benchmark run or a compilation."""
 
 from eqsat.report.compare import RunComparison, compare
 from eqsat.report.compilation import write_page
