@@ -13,12 +13,10 @@ from eqsat.executorch.loading import layouts_to_try
 def measure(
     name: str, flags: list[str], files: dict[str, bytes], side: Fields, source: tuple[str, str, str]
 ) -> tuple[Fields, dict[str, bytes], list[list[Fields]]]:
-    """Measures a model like `measure.measure`, in the layout with the least RANKED_BY.
+    """Measures a model like `measure.measure`, in the verified layout with the least RANKED_BY.
 
     files, side: what `lowering` returned for the model as it is. source: reference, target and quantization.
-    The record also has the `layout`, and the figure of all `layouts`.
-    It is None for a layout that fails, or that leaves more to the CPU than the model as it is.
-    One whose graph is not verified counts only if none is.
+    The record also has the `layout`, and the figures of all `layouts`, None if one fails or leaves more to the CPU.
     Raises the first error if no layout can be measured.
     """
     if source[0].endswith(".tosa"):

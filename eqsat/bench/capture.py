@@ -31,7 +31,6 @@ class Captured:
     payload: what Vela makes of the stock graph, or of the explicit one if there is none; empty if it refuses that.
     refused: why it does.
     binary_bytes: bytes of command stream and weights in the payload, None if Vela refuses it.
-    vela_seconds: seconds in Vela.
     """
 
     explicit: Tail

@@ -33,35 +33,21 @@ _USER_RULES = "user_rules"
 
 #: Packages that decide the figures of cells.
 _PACKAGES = (
-    "torch",
-    "torchao",
-    "executorch",
-    "tosa-tools",
-    "ethos-u-vela",
-    "egglog",
-    "clingo",
-    "networkx",
-    "numpy",
+    *("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
+    *("egglog", "clingo", "networkx", "numpy"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A way of a graph from the hook point to Vela.
-
-    kind: one of KINDS.
-    options: of the optimizer, for the kind `eqsat`.
-    """
+    """A way of a graph from the hook point to Vela: one of KINDS, with options of the optimizer for `eqsat`."""
 
     kind: str
     options: tuple[tuple[str, Any], ...] = ()
 
     @staticmethod
     def parse(text: str) -> Configuration:
-        """Parses `stock`, `eqsat`, or `eqsat:preset=none,extractor=dag_greedy`.
-
-        Raises InputError with the known names.
-        """
+        """Parses `stock`, `eqsat`, or `eqsat:preset=none,extractor=dag_greedy`, or raises InputError."""
         kind, _, rest = text.partition(":")
         if kind not in KINDS or (rest and kind != EQSAT):
             raise InputError(
@@ -90,10 +76,7 @@ class Configuration:
         return made
 
     def optimizer_options(self) -> Options:
-        """Returns the options of the optimizer.
-
-        Raises InputError, also for rules that fail their check, and PluginError.
-        """
+        """Returns the optimizer's options. Raises PluginError, and InputError, also for rules that fail their check."""
         from eqsat.checking import user_rules
         from eqsat.options.options import Options
 
@@ -114,10 +97,7 @@ class Configuration:
         return [code_of(place) for place in [*plugins.places(Options(**given)), *rules]]
 
     def applies_to(self, model: Model) -> bool:
-        """Whether a model has such a cell.
-
-        A .tosa file has no stock graph, and is its own graph at its best.
-        """
+        """Whether a model has such a cell. A .tosa file has no stock graph, and is its own graph at its best."""
         return not (model.reference.endswith(".tosa") and self.kind == STOCK)
 
     @property
@@ -129,22 +109,17 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model.
-
-    name: its short name in records and files.
-    reference: where it is.
-    """
+    """A model: its short name in records and files, and where it is."""
 
     name: str
     reference: str
 
     @staticmethod
     def find(text: str) -> Model:
-        """Finds a model by the user's name for it.
+        """Finds a model by the user's name for it, or raises InputError with the remedy.
 
-        This is a `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`,
-        an entry point of `eqsat.models`, or a name of the zoo.
-        Raises InputError with the remedy.
+        This is a `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`, an entry point of `eqsat.models`, or a
+        name of the zoo.
         """
         if text.endswith((".tosa", ".pt2")):
             if not Path(text).is_file():
@@ -168,10 +143,7 @@ class Model:
         )
 
     def fingerprint(self) -> str:
-        """Returns the fingerprint of a .tosa or .pt2 file's bytes, or of the model's code (`code_of`).
-
-        Raises InputError.
-        """
+        """Returns the fingerprint of a file's bytes, or of the model's code (`code_of`). Raises InputError."""
         if self.reference.endswith((".tosa", ".pt2")):
             return key(read_bytes(Path(self.reference)))
         return code_of(self.reference)
@@ -199,11 +171,7 @@ def code_of(reference: str) -> str:
 
 @cache
 def model_sets() -> dict[str, tuple[str, ...]]:
-    """Returns {set: names of the models that the project in the working directory declares for it}.
-
-    Sets (MODEL_SETS) that it does not declare are missing.
-    Raises InputError.
-    """
+    """Returns {set: names of its models} that the project in the working directory declares. Raises InputError."""
     package = _zoo_package()
     if not package:
         return {}
@@ -217,9 +185,8 @@ def model_sets() -> dict[str, tuple[str, ...]]:
 def _zoo_package() -> str:
     """Returns the package with the project's models, "" if there is none.
 
-    `models` in the table [tool.eqsat] of the working directory's pyproject.toml names it.
-    It lists its modules in ZOO, and further ones in DEPLOYED.
-    Each of them has a callable `model`.
+    `models` in the table [tool.eqsat] of the working directory's pyproject.toml names it. It lists its modules in ZOO,
+    and further ones in DEPLOYED; each has a callable `model`.
     """
     try:
         project = tomllib.loads(Path("pyproject.toml").read_text())
@@ -229,10 +196,7 @@ def _zoo_package() -> str:
 
 
 def _file_name(text: str) -> str:
-    """Returns the text with all but letters, digits, "_" and "-" replaced by "-".
-
-    A dot separates the parts of a saved graph's name, so a model's name has none.
-    """
+    """Returns the text as a name in files, without dots, which separate the parts of a saved graph's name."""
     return re.sub(r"[^\w-]", "-", text)
 
 

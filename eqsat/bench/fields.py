@@ -1,8 +1,4 @@
-"""The fields of a cell's record and of run.json that reports read, with their types.
-
-Reports compute with what a file says, so a value of another type is refused where records are read.
-All other fields may have any value.
-"""
+"""The fields of a cell's record and of run.json that reports compute with, checked where they are read."""
 
 from __future__ import annotations
 

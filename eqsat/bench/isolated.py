@@ -1,7 +1,6 @@
 """Runs tasks in processes of their own, with a limit on time and memory.
 
-What happens to a task does not affect other tasks.
-Each thread keeps one such process for its next task, so that imports are paid once.
+Each thread keeps its process for the next task of the same function, so that imports are paid once.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ _live: set[Process] = set()
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The outcome of a task: a value or an error.
-
-    lost: whether the error may not be the task's own.
-    """
+    """The outcome of a task: a value or an error. lost: whether the error may not be the task's own."""
 
     value: Any = None
     peak_mib: float = 0.0

@@ -1,7 +1,4 @@
-"""ExecuTorch's lowering, once per model and target.
-
-It returns the graphs at eqsat's hook point and what else a cell needs.
-"""
+"""ExecuTorch's lowering, once per model and target, to the graphs at eqsat's hook point."""
 
 from __future__ import annotations
 
@@ -37,19 +34,13 @@ def quiet() -> Iterator[None]:
 def prepare(
     reference: str, target: str, quantization: str = INT8, layout: Layout | None = None
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Lowers a PyTorch model for a target.
+    """Lowers a PyTorch model for a target, as `parse_target` takes it.
 
-    target: as `parse_target` takes it.
-    quantization: one of QUANTIZATIONS.
     layout: of inputs and outputs; None: as the model has them.
     Returns ({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record).
-
-    The side record has Vela's flags and seconds by stage.
-    These seconds are of passes that run as within eqsat's own lowering (`eqsat/executorch/bookkeeping.py`).
-    `operators_outside` is the number of operators outside of delegates, with the calls of these.
-    It also has why a delegate's stock graph is missing, and how the model was calibrated.
-    `pte_frame_bytes` are bytes of a .pte besides command stream and weights.
-    Each of these two is rounded up to 16 bytes.
+    The side record has Vela's flags, seconds of the passes as within eqsat's lowering, why a stock graph is missing,
+    and how the model was calibrated. `operators_outside` counts operators outside of delegates and the calls of these.
+    `pte_frame_bytes` are bytes of a .pte besides command stream and weights, each rounded up to 16 bytes.
     Raises InputError, or what ExecuTorch raises.
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner

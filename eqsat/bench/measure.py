@@ -25,21 +25,11 @@ from eqsat.vela.table import Row
 
 Fields = dict[str, Any]
 
-#: Fields about binaries.
-_BINARIES = (
-    *("binary_verified", "binary_reason", "binary_proved", "binary_undecided"),
-    *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
-)
-#: Fields of `Result.record` that a delegate's figures have.
-_RECORDED = (
-    *("seconds", "settings", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
-    *_BINARIES,
-    *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
-)
 #: Fields that the record of several delegates lists for each.
 _LISTED = (
     *("stop", "chosen", "extractions", "coverage", "warnings", "deviation", "points", "passed_over", "undecided"),
-    *("settings", *_BINARIES),
+    *("settings", "binary_verified", "binary_reason", "binary_proved", "binary_undecided"),
+    *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
 )
 
 
@@ -48,8 +38,7 @@ def measure(
 ) -> tuple[Fields, dict[str, bytes], list[list[dict[str, Any]]]]:
     """Measures a configuration by its name.
 
-    Returns (fields of the record, graph per delegate, Vela's table per delegate).
-    The graphs are those that Vela compiled; sums are over the delegates.
+    Returns (fields of the record, graph that Vela compiled per delegate, its table per delegate).
     Raises RuntimeError if stock has no graph, else what Vela or the reference model raise.
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
@@ -143,10 +132,10 @@ def _optimize(
         with_settings=True,
     )
     found = [e for e in result.extractions if e.extractor == options.extractor]
-    record, rows = result.record(), [replace(Row.read(r), origins=None) for r in result.table]
+    rows = [replace(Row.read(r), origins=None) for r in result.table]
     return {
+        **result.record(),
         **_graph(result.tosa, rows, result.figures["eqsat"], result.figures["stock"], result.bound),
-        **{name: record[name] for name in _RECORDED},
         "passed_over": result.passed_over,
         "max_difference": 0.0,
         "gap": found[0].gap if found else None,

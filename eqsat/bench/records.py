@@ -1,9 +1,9 @@
 """The files of a run.
 
 `records.jsonl` has a record per cell, a line of JSON each, so that an interrupted run can continue.
-`graphs/` has the graphs at the hook point, `chosen/` those that Vela compiled and its tables.
-`outlines.json.xz` has all of `chosen/` but the values of constants.
-It is small enough to be kept with the records.
+`graphs/` has the graphs at the hook point.
+`chosen/` has those that Vela compiled without the values of constants, and its tables, in a file per cell.
+`outlines.json.xz` has all of these, and is small enough to be kept with the records.
 `run.json` is about the machine and the versions.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from eqsat.bench.cells import LITERT, all_versions
+from eqsat.bench.cells import all_versions
 from eqsat.bench.fields import Record, check_about, check_fields
 from eqsat.ground.files import InputError, ensure_directory, read_bytes, write_atomically
 from eqsat.ground.packed import pack_json, unpack_json
@@ -34,7 +34,7 @@ from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.vela.table import Row
 
 CellKey = tuple[str, str, str]
-_RECORDS, _OUTLINES, _ABOUT = "records.jsonl", "outlines.json.xz", "run.json"
+_RECORDS, _OUTLINES, _ABOUT, _CHOSEN = "records.jsonl", "outlines.json.xz", "run.json", "chosen"
 
 
 def place(record: Record) -> CellKey:
@@ -50,7 +50,7 @@ class RunFiles:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        for name in ("graphs", "chosen"):
+        for name in ("graphs", _CHOSEN):
             ensure_directory(directory / name, "--out")
         self._lock = (directory / ".lock").open("w")  # until `close`, or this process ends
         try:
@@ -101,17 +101,17 @@ class RunFiles:
         return self.directory / "graphs" / f"{model}.{delegate}.{target}.{kind}.tosa"
 
     def save_chosen(self, at: CellKey, tosas: dict[str, bytes], rows: list[list[Record]]) -> None:
-        for i, data in tosas.items():
-            write_atomically(chosen_path(self.directory, at, i), data)
-        write_atomically(chosen_path(self.directory, at, "rows").with_suffix(".json"), json.dumps(rows).encode())
+        """Writes the outlines of the graphs that Vela compiled for a cell, and its tables."""
+        graphs = [[outline(loads(data)), tensor_names(data)] for data in tosas.values()]
+        name = re.sub(r"[^A-Za-z0-9=.@-]+", "_", ".".join(at))
+        write_atomically(self.directory / _CHOSEN / f"{name}.json", json.dumps([[*at, graphs, rows]]).encode())
 
     def save_outlines(self) -> None:
         """Writes the outlines of the cells of all records. Raises InputError."""
-        before, data = read_outlines(self.directory), []
-        for at in self.records:
-            if found := read_chosen(self.directory, at) or before.get(at):
-                graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]
-                data.append([*at, graphs, [[r.record() for r in rows] for rows in found.rows]])
+        found, data = read_outlines(self.directory), []
+        for at in (at for at in self.records if at in found):
+            graphs = [[outline(g), names] for g, names in zip(found[at].graphs, found[at].names, strict=True)]
+            data.append([*at, graphs, [[r.record() for r in rows] for rows in found[at].rows]])
         write_atomically(self.directory / _OUTLINES, pack_json(data, xz=True))
 
     def about(self, **more: Any) -> None:
@@ -133,8 +133,8 @@ class ChosenGraphs:
     """The graphs of a cell that Vela compiled and its tables, by delegate.
 
     names: nodes by the name of the tensor in a row's source.
+    Constants have digests and no elements.
     The LiteRT path has tables and no graphs.
-    A graph that was read from outlines has constants without elements.
     """
 
     graphs: Sequence[TensorGraph]
@@ -142,48 +142,25 @@ class ChosenGraphs:
     rows: Sequence[Sequence[Row]]
 
 
-def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
-    """Returns the graphs of a cell in `chosen/`, None if they are not complete."""
-    try:
-        rows = json.loads(chosen_path(directory, at, "rows").with_suffix(".json").read_text())
-        buffers = [chosen_path(directory, at, str(i)).read_bytes() for i in range(len(rows) if at[2] != LITERT else 0)]
-        tables = _tables(rows)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return ChosenGraphs([loads(b) for b in buffers], [tensor_names(b) for b in buffers], tables)
-
-
-def _tables(records: Sequence[Sequence[Record]]) -> list[list[Row]]:
-    return [list(map(Row.read, rows)) for rows in records]
-
-
 def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
-    """Returns the outlines by cell, empty if the file is missing. Raises InputError if it is damaged."""
-    path = directory / _OUTLINES
-    try:
-        data = unpack_json(path.read_bytes())
-        return {
-            (model, target, configuration): ChosenGraphs(
-                [load_outline(g) for g, _ in graphs], [n for _, n in graphs], _tables(rows)
-            )
-            for model, target, configuration, graphs, rows in data
-        }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, KeyError) as e:
-        raise InputError(f"cannot read {path}: {e}; remove it, and the next `eqsat bench` there writes it anew") from e
-
-
-def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
-    model, target, configuration = where
-    return directory / "chosen" / f"{model}.{delegate}.{target}.{re.sub(r'[^A-Za-z0-9=]+', '_', configuration)}.tosa"
+    """Returns the graphs and tables by cell, of finished runs and since. Raises InputError if a file is damaged."""
+    found: dict[CellKey, ChosenGraphs] = {}
+    packed = directory / _OUTLINES
+    for path in (*([packed] if packed.exists() else []), *sorted((directory / _CHOSEN).glob("*.json"))):
+        try:
+            for model, target, configuration, graphs, rows in unpack_json(path.read_bytes()):
+                outlines, names = [load_outline(g) for g, _ in graphs], [n for _, n in graphs]
+                tables = [list(map(Row.read, table)) for table in rows]
+                found[model, target, configuration] = ChosenGraphs(outlines, names, tables)
+        except (OSError, ValueError, TypeError, KeyError) as e:
+            raise InputError(f"cannot read {path}: {e}; remove it, and `eqsat bench` there goes on without it") from e
+    return found
 
 
 def _last_records(directory: Path) -> dict[CellKey, tuple[int, Record]]:
-    """Returns {cell: (number of the line, record)} of a run, finished or not; the last record of a cell counts.
+    """Returns {cell: (number of the line, its last record)} of a run, finished or not. Raises InputError.
 
     Lines that are no record of a cell, such as one that an interruption cut short, are skipped.
-    Raises InputError.
     """
     path = directory / _RECORDS
     if not path.exists():
@@ -197,10 +174,7 @@ def _last_records(directory: Path) -> dict[CellKey, tuple[int, Record]]:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Returns the records of a run, finished or not, the last of each cell.
-
-    Raises InputError, also for a record with a field of another form (`check_fields`).
-    """
+    """Returns the last record of each cell of a run. Raises InputError, also for a field of another form."""
     found = _last_records(directory).values()
     for number, record in found:
         try:
@@ -213,10 +187,7 @@ def read_records(directory: Path) -> list[Record]:
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """Returns the content of a run's run.json, empty if there is none.
-
-    Raises InputError if it cannot be read or has a value of another form.
-    """
+    """Returns the content of a run's run.json, empty if there is none. Raises InputError."""
     path = directory / _ABOUT
     if not path.exists():
         return {}

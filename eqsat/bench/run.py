@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqsat.bench import isolated, lowering
 from eqsat.bench.cells import BEST, Configuration, Model, key, sources
@@ -99,12 +98,8 @@ class _Plan:
         return [(m.name, t, c.name) for m, t in self.pairs() for c in self.of(m)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A call of `function` in a process of its own.
-
-    subject: what is lowered or measured.
-    """
+class _Task(NamedTuple):
+    """A call of `function` in a process of its own; subject: what is lowered or measured."""
 
     subject: tuple[Any, ...]
     function: str
@@ -160,34 +155,29 @@ class _Measuring:
             yield *task.subject, outcome
 
     def _to_measure(self, lowered: str, model: Model, target: str, outcome: TaskOutcome) -> Iterator[_Task]:
-        """Keeps a lowering, and yields the tasks of its cells that have no record yet.
-
-        If it failed, so did all of its cells.
-        """
+        """Keeps a lowering, and yields the tasks of its cells without a record; if it failed, so did all of them."""
         cells = [(c, (model.name, target, c.name)) for c in self.plan.of(model)]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c, at in cells:
-                self._keep_record(outcome, key(lowered, c.name), at)
+                self._keep_record(outcome, key(lowered, c.name, *c.plugins()), at)
             return
         graphs, side = outcome.value
         if "key" not in side:
             side["key"] = lowered
             self.files.save_graphs(model.name, target, graphs, side)
         self._count(f"{model.name} {target}: lowered")
-        about = json.dumps([side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")])
         for c, at in cells:
-            cell = key(*(graphs[n] for n in sorted(graphs)), about, c.name, sources(), *c.plugins())
-            args: tuple[Any, ...] = (c.name, side["flags"], graphs, side)
-            task = _Task((cell, at), "eqsat.bench.measure:measure", args)
+            cell, function = key(lowered, c.name, *c.plugins()), "eqsat.bench.measure:measure"
+            args: tuple[Any, ...] = c.name, side["flags"], graphs, side
             if c.kind == BEST:  # it lowers the model in other layouts, too
-                cell, source = key(cell, lowered), (model.reference, target, self.plan.quantization)
-                task = _Task((cell, at), "eqsat.bench.best:measure", (*args, source))
+                function = "eqsat.bench.best:measure"
+                args = *args, (model.reference, target, self.plan.quantization)
             old = self.files.records.get(at)
             if old is not None and old["key"] == cell and "lost" not in old:
                 self._count(f"{' '.join(at)}: there already")
             else:
-                yield task
+                yield _Task((cell, at), function, args)
 
     def _keep_record(self, outcome: TaskOutcome, cell: str, at: CellKey) -> None:
         """Keeps the record of a cell: its figures, or why it failed."""

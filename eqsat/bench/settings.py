@@ -15,10 +15,8 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
     """Returns the estimate in the best settings of Vela, and these settings.
 
     The best is first by calibrated cycles, then by SRAM, and needs no more SRAM than without settings.
-    Settings that leave the command stream as it was are none.
-    Sizes of the arena are tried by halving, then the objective of size.
+    Sizes of the arena are tried by halving, then the objective of size. Raises what `compiled` raises without settings.
     compiled: returns the estimate for a target.
-    Raises what `compiled` raises without settings.
     """
     first = best = compiled(target)
     settings: tuple[str, ...] = ()

@@ -1,4 +1,1 @@
-"""The command line, one file per command.
-
-`docs/commands.md` lists the exit codes; `common.py` defines them.
-"""
+"""The command line, one file per command."""

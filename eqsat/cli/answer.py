@@ -59,17 +59,13 @@ class Job:
 class Answer:
     """What one of the commands found.
 
-    whole: its verdicts, warnings and figures.
-    results: of the delegates, by name.
+    whole: its verdicts, warnings and figures; results: of the delegates, by name.
     content: of the output; about: more about it.
     record: the figures as a JSON object.
-    compared: the figures before and after that are compared, by their names.
-    bound: the fewest cycles that these graphs need.
+    compared: the figures before and after, by their names; bound: the fewest cycles that these graphs need.
     complete: whether eqsat's own search gave all of it.
-    save: saves the runs of the search.
-    page: arguments of `write_page`.
-    note: a line above the table of figures; lines: more lines below it.
-    kept: why nothing was gained.
+    save: saves the runs of the search; page: arguments of `write_page`.
+    note, lines: lines above and below the table of figures; kept: why nothing was gained.
     """
 
     whole: Result | CompileSummary

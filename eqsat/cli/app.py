@@ -1,8 +1,4 @@
-"""All commands together.
-
-They are not imported by the package itself.
-`python -m` imports that before Ctrl-C is handled (`__main__.py`).
-"""
+"""All commands together; the package itself, which `python -m` imports before Ctrl-C is handled, imports none."""
 
 from eqsat.cli import (  # noqa: F401 - importing a command adds it
     bench,

@@ -104,10 +104,7 @@ def _lower_name(target: str) -> str:
 
 
 def _models(given: list[str]) -> list[str]:
-    """Returns the named models, each once; a set is replaced by its models.
-
-    Raises InputError.
-    """
+    """Returns the named models, each once; a set is replaced by its models. Raises InputError."""
     from eqsat.bench.cells import MODEL_SETS, model_sets
 
     sets = model_sets() if set(given) & set(MODEL_SETS) else {}

@@ -23,7 +23,6 @@ from rich.text import Text
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import COMMAND
 from eqsat.cli.options import with_parameters
-from eqsat.cli.removed import find_removed
 from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError
 from eqsat.ground.versions import PACKAGES, versions
@@ -67,20 +66,12 @@ class Group(_TypesOfValues, typer.core.TyperGroup):
 
 
 class _Commands(Group):
-    """All commands; a removed command or option ends with a line that names its replacement."""
-
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (*_BY_USE, name).index(name))
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if told := find_removed(args):
-            COMMAND.as_json = "--json" in args
-            raise fail(told, BAD_INPUT)
-        return super().resolve_command(ctx, args)
-
 
 class App(typer.Typer):
-    """An app whose commands all have the options of `_EVERYWHERE`, and end with BAD_INPUT on an InputError."""
+    """An app whose commands all have the options of `_everywhere`, and end with BAD_INPUT on an InputError."""
 
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
         register = super().command(name, cls=_Command, **kwargs)
@@ -101,28 +92,28 @@ app = App(
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
 
-_EVERYWHERE = (
-    ("verbose", int, typer.Option("--verbose", "-v", count=True, help="log the main steps; -vv logs every step")),
-    (
-        "debug",
+
+def _everywhere(
+    *,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="log the main steps; -vv logs every step")
+    ] = 0,
+    debug: Annotated[
         bool,
         typer.Option(
             "--debug", help="log everything, and show tracebacks and the output of ExecuTorch, PyTorch and Vela"
         ),
-    ),
-)
+    ] = False,
+) -> None:
+    COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
 
 
 def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None]:
-    signature = inspect.signature(command, eval_str=True)
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=type_(), annotation=Annotated[type_, option])
-        for name, type_, option in _EVERYWHERE
-    ]
+    own, added = (inspect.signature(f, eval_str=True).parameters for f in (command, _everywhere))
 
     @functools.wraps(command)
-    def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
-        COMMAND.level, COMMAND.debug, COMMAND.started = verbose, debug, time.perf_counter()
+    def wrapped(**given: Any) -> None:
+        _everywhere(**{name: given.pop(name) for name in added})
         COMMAND.quiet, COMMAND.as_json = given.get("brief") is True, given.get("as_json") is True
         console.failure = ""
         try:
@@ -132,7 +123,7 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
             if console.failure:
                 raise fail(f"the output cannot be printed: {console.failure}", FAILED)
 
-    return with_parameters(wrapped, [*signature.parameters.values(), *added])
+    return with_parameters(wrapped, [*own.values(), *added.values()])
 
 
 #: The packages that decide what a result is, besides eqsat.
@@ -187,8 +178,7 @@ def print_json(data: dict[str, Any]) -> None:
 def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typer.Exit:
     """Reports a failure on stderr and returns the exception to raise.
 
-    With --debug the traceback of the current exception is printed.
-    If a plug-in failed, its own part of the traceback is printed.
+    With --debug it prints the traceback of the current exception, else a plug-in's own part of it if that failed.
     With --json the error is also printed on stdout, with all known figures.
     An output that could not be written always has the code FAILED.
     """
@@ -210,11 +200,9 @@ def fail(message: str, code: int, known: Mapping[str, Any] | None = None) -> typ
 
 @contextmanager
 def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Ends the command on every exception within.
+    """Ends the command on every exception within: with BAD_INPUT for bad input of the user, else with FAILED.
 
-    The exit code is BAD_INPUT for bad input of the user, and FAILED for anything else.
-    what: the action that failed, for the message.
-    known: the figures that are known at that time, for --json.
+    what: the action that failed. known: the figures that are known at that time, for --json.
     """
     try:
         yield
@@ -253,10 +241,7 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def quiet() -> None:
-    """Silences warnings: torch and executorch emit many on import and lowering.
-
-    eqsat's own warnings are shown in the summary.
-    """
+    """Silences warnings, of which torch and executorch emit many; eqsat's own are shown in the summary."""
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 

@@ -1,15 +1,10 @@
 """Shows the work of a command on a terminal: the stage, the delegate, the fewest cycles so far.
 
 eqsat's modules only log (`logging.getLogger("eqsat")`).
-A record of the level INFO may have `delegate` ("forward/0"), `number` and `total`, `stage`,
-and `cycles`.
-These become one live line on a terminal.
-Elsewhere they become a line per delegate and per improvement.
-`-v` shows the records themselves with time and place; `-vv` also shows the records of the level DEBUG.
-`-q` shows neither lines nor tables.
-
-The output of other packages (ExecuTorch, PyTorch, Vela) is kept from the terminal.
-This includes output of native code; `--debug` shows it.
+A record of the level INFO may have `delegate` ("forward/0"), `number` and `total`, `stage`, and `cycles`.
+These become one live line on a terminal, and elsewhere a line per delegate and per improvement.
+`-v` shows the records themselves with time and place, `-vv` also those of the level DEBUG, `-q` nothing.
+The output of ExecuTorch, PyTorch and Vela, also of native code, is kept from the terminal but for `--debug`.
 """
 
 from __future__ import annotations
@@ -79,10 +74,7 @@ class Work:
         return f"[{time.perf_counter() - self.started:.1f} s] {': '.join(filter(None, [place, message]))}"
 
     def show(self, stage: str) -> None:
-        """Shows a stage that is not logged.
-
-        It is drawn at once, since the display's timer misses a stage shorter than its period.
-        """
+        """Shows a stage that is not logged, at once, since the display's timer misses one shorter than its period."""
         self.stage = stage
         for task in self.shown.tasks:
             if task.description != str(self):

@@ -74,18 +74,13 @@ def _optimize(
 def _record(result: Result) -> dict[str, Any]:
     """Returns the record of a result, in which the file's own graph counts as stock's: the result without eqsat."""
     record = result.record()
-    streams = record["command_stream"]
+    streams, cycles = record["command_stream"], ("cycles", "corrected", "calibrated")
     return {
         **record,
-        "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
-        "corrected": {"stock": result.explicit_cycles, "eqsat": result.cycles},
-        "calibrated": {"stock": result.explicit_calibrated, "eqsat": result.calibrated},
+        **{name: {"stock": record[f"explicit_{name}"], "eqsat": record[name]} for name in cycles},
+        **{f"stock_{name}": record[f"explicit_{name}"] for name in (*cycles, "by_kind")},
         "passed_over": result.passed_over,
         "kept": result.kept,
         "command_stream": {"stock": streams["explicit"], "eqsat": streams["eqsat"]},
-        "stock_cycles": result.explicit_cycles,
-        "stock_corrected": result.explicit_cycles,
-        "stock_calibrated": result.explicit_calibrated,
         "change": result.change._asdict() if result.change else None,
-        "stock_by_kind": result.explicit_by_kind,
     }

@@ -28,8 +28,7 @@ def visible(text: str) -> str:
 class TextConsole(Console):
     """A console that prints control characters as escape sequences; only its own styles have colours.
 
-    It breaks lines of text only on a terminal.
-    Text that cannot be printed is lost, but not the work of the command that prints it.
+    It breaks lines on a terminal only. Text that cannot be printed is lost, but not the work of the command.
     failure: why text was lost; empty if none was, or if the reader of a pipe has read all that it wanted.
     """
 

@@ -1,11 +1,8 @@
 """The point of ExecuTorch's Arm pipeline at which eqsat takes over.
 
-The pipeline runs once up to the first pass that concerns layout.
-A copy of the program goes through the rest of it, which gives stock's TOSA.
-The program itself skips the layout passes: its TOSA has every layout change as an explicit TRANSPOSE or RESHAPE.
-Both are serialised by ExecuTorch's own node visitors.
-
-Nothing of ExecuTorch is patched: `_Split` is a private subclass that is registered nowhere.
+The pipeline runs once up to the first pass that concerns layout. A copy of the program goes through the rest of it,
+which gives stock's TOSA. The program itself skips the layout passes: its TOSA has every layout change as an explicit
+TRANSPOSE or RESHAPE. Nothing of ExecuTorch is patched: `_Split` is a private subclass that is registered nowhere.
 Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_manager.py.
 """
 
@@ -56,12 +53,7 @@ class PipelineError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The result of the rest of the pipeline.
-
-    tosa: the flatbuffer, None if it failed.
-    error: why it failed.
-    seconds: wall-clock seconds that it took.
-    """
+    """The result of the rest of the pipeline: the flatbuffer, or why it failed, and the seconds that it took."""
 
     tosa: bytes | None
     error: str
@@ -70,10 +62,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class HookPoint:
-    """Two lowerings of one delegate.
+    """Two lowerings of one delegate: TOSA with all layout explicit, and stock's.
 
-    explicit: TOSA with all layout explicit.
-    stock: stock's.
     explicit_seconds: wall-clock seconds of the passes and the serialisation of `explicit`.
     details: entries of ExecuTorch's debug.json by origin, if the compile spec asks for it.
     """
@@ -137,9 +127,8 @@ class _Split(ArmPassManager):
 
 
 def lower(program: ExportedProgram, compile_spec: Any) -> HookPoint:
-    """Lowers one delegate's edge program, which is modified; the backend receives a copy of it.
+    """Lowers one delegate's edge program, which is modified, by a TosaCompileSpec.
 
-    compile_spec: a TosaCompileSpec.
     Raises PipelineError, and whatever ExecuTorch's passes raise.
     """
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):

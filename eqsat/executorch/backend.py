@@ -50,10 +50,7 @@ _arm_preprocess = EthosUBackend.preprocess
 
 
 class _Marked(bytes):
-    """The value of a compile spec, with the session of its delegate.
-
-    ExecuTorch serialises a CompileSpec by the name of its class, so the value has the subclass.
-    """
+    """The value of a compile spec with its delegate's session; ExecuTorch finds a spec by its class's name."""
 
     session: weakref.ref[Session]
 
@@ -65,10 +62,7 @@ class _Marked(bytes):
 
 
 def mark(specs: Sequence[CompileSpec], session: Session) -> list[CompileSpec]:
-    """Returns the compile specs of delegates that belong to `session`.
-
-    The caller keeps the session alive; lowered programs only have a weak reference.
-    """
+    """Returns the compile specs of delegates that belong to `session`, which the caller keeps alive."""
     value = _Marked(specs[-1].value)
     value.session = weakref.ref(session)
     return [*specs[:-1], CompileSpec(specs[-1].key, value)]
@@ -183,7 +177,7 @@ def _compile(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaC
     tuned = copy(spec)
     tuned.compiler_flags = [*spec.compiler_flags, *result.settings]
     compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, tuned)
-    session.add_seconds("vela", time.perf_counter() - started)
+    session.seconds["vela"] += time.perf_counter() - started
     external = {block.key: block.payload for block in compiled.external_blocks}
     shipped, run = read_binary(compiled.processed_bytes, external), result.raw
     differing = shipped.differences(binary_of(run)) if run else ["commands"]
@@ -214,7 +208,7 @@ def _result(
         EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs),
         TOSABackend.filter_tosa_compile_specs(spec),
     )
-    session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
+    session.seconds["eqsat: explicit tail"] += hook.explicit_seconds
 
     def stock() -> bytes:
         if hook.stock.tosa is None:

@@ -1,7 +1,6 @@
 """Compiled models in files, read and run in a separate process with limits of time and memory.
 
-A damaged file may need any amount of either.
-Vela's decoder of weights ends its process on failure.
+A damaged file may need any amount of either, and Vela's decoder of weights ends its process on failure.
 The functions whose names begin with `in_worker` run in that process.
 """
 
@@ -32,11 +31,7 @@ LIMITS = Limits(600.0, 4096.0)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor of a run.
-
-    data: integers, as the binary has them.
-    quantization: how the program makes or reads it, if that is known.
-    """
+    """A tensor of a run: integers, as the binary has them, and how the program makes or reads it, if that is known."""
 
     data: NDArray[Any]
     quantization: Quantization | None = None
@@ -86,12 +81,7 @@ def disassemble_model(
     delegate: str = "",
     external: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Returns (lines, operators outside the delegate) of a compiled model.
-
-    data, delegate, external: as `read` takes them.
-
-    Raises InputError.
-    """
+    """Returns (lines, operators outside the delegate) of a compiled model, as `read` takes it. Raises InputError."""
     answer = _answer(in_worker_disassemble, data, registers, delegate, external, via=via, limits=LIMITS)
     return answer["lines"], answer["outside"]
 
@@ -104,14 +94,10 @@ def run_model(
     delegate: str = "",
     external: Mapping[str, bytes] | None = None,
 ) -> Ran:
-    """Runs one sample.
+    """Runs one sample of a compiled model, as `read` takes it. Raises InputError.
 
-    data, delegate, external: as `read` takes them.
     inputs: by name or in the binary's order, the seed of random ones, or None for a bundled program's first test case.
-    Floats are quantized as the program does.
-    Random elements have any value of their integer type.
-
-    Raises InputError.
+    Floats are quantized as the program does; random elements have any value of their integer type.
     """
     if isinstance(inputs, int) or inputs is None:
         given: tuple[Any, ...] = None, inputs

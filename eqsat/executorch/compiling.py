@@ -36,28 +36,12 @@ _OF_SIDES = {name: name for name in ("cycles", "calibrated", "by_kind", "millise
     "memory": "footprint",
     "command_stream": "stream",
 }
-#: Keys with an entry per delegate, and the attributes of `Result`.
-_OF_RESULTS = {
-    name: name
-    for name in (
-        "chosen",
-        "stock_verified",
-        "stock_proved",
-        "binary_verified",
-        "binary_proved",
-        "binary_undecided",
-        "stock_binary_verified",
-        "stock_binary_proved",
-        "stock_binary_undecided",
-        "settings",
-        "remembered",
-        "respelled",
-        "passed_over",
-        "kept",
-    )
-} | {"binary_reasons": "binary_reason"}
-
-
+#: Attributes of `Result` that are keys with an entry per delegate.
+_OF_RESULTS = (
+    *("chosen", "stock_verified", "stock_proved", "binary_verified", "binary_proved", "binary_undecided"),
+    *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
+    *("settings", "remembered", "respelled", "passed_over", "kept"),
+)
 #: Keys of an entry of `by_delegate` with cycles, and the attributes of `Result`; None without a result.
 _CYCLES = {name: name for name in ("stock_cycles", "cycles", "stock_calibrated", "calibrated")} | {
     "stock_corrected": "stock_cycles",
@@ -70,17 +54,14 @@ class CompileSummary:
     """The report of `eqsat compile`.
 
     figures: figures of "stock" and "eqsat", over all delegates.
-    results: results by the names of delegates.
-    complete: whether every delegate has one.
+    results: results by the names of delegates; complete: whether every delegate has one.
     bound: the fewest cycles that the model needs.
     stepped_back: how many delegates are stock's because eqsat failed or found nothing.
     seconds: wall-clock seconds by stage.
-    by_delegate: name, cycles, the chosen graph and its Vela table with
-    origins, and the error if any.
+    by_delegate: name, cycles, the chosen graph and its Vela table with origins, and the error if any.
     cpu_operators: operators outside all delegates, with their numbers.
     left: those that the partitioner left there, with its reasons.
-    layout: of inputs and outputs.
-    layouts: calibrated cycles in each layout that was tried.
+    layout: of inputs and outputs; layouts: calibrated cycles in each that was tried.
     border_transposes: those at borders of delegates, which other layouts may do without; None if they take no cycles.
     """
 
@@ -131,11 +112,11 @@ class CompileSummary:
         record = asdict(replace(self, results={}))
         del record["results"], record["complete"]
         sides = record.pop("figures")
-        told = {key: [getattr(r, name) for r in results] for key, name in _OF_RESULTS.items()}
         return {
             **record,
             **{key: {side: figures[name] for side, figures in sides.items()} for key, name in _OF_SIDES.items()},
-            **told,
+            **{name: [getattr(r, name) for r in results] for name in _OF_RESULTS},
+            "binary_reasons": [r.binary_reason for r in results],
             "deviations": [None for _ in results],
             "points": [[p.record() for p in r.points] for r in results],
             "channel_steps": [[asdict(s) for s in r.channel_steps] for r in results],
@@ -257,11 +238,9 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
 
 
 def save_runs(results: Mapping[str, Result], place: Path, model: str) -> None:
-    """Saves the runs of a model's delegates, each named by both.
+    """Saves the runs of a model's delegates, each named by both, several in directories named by their numbers.
 
-    If there are several, each has a directory named by its number.
-    Delegates whose search was interrupted before it found a graph are left out.
-    Raises InputError.
+    Delegates whose search was interrupted before it found a graph are left out. Raises InputError.
     """
     several = len(results) > 1
     if several:

@@ -32,10 +32,7 @@ _ASSERT = "_assert_tensor_metadata"
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
-    """Returns the program with such subgraphs computed, or the program itself if it has none.
-
-    The given program is not modified.
-    """
+    """Returns a program with such subgraphs computed, or the program itself, which is not modified, if it has none."""
     if not _find_constants(program):
         return program
     functional = program.run_decompositions({})
@@ -75,10 +72,7 @@ def _find_constants(program: ExportedProgram) -> set[Node]:
 
 
 class Constants:
-    """The nodes of a program whose value is the same in every run, with these values.
-
-    They depend only on parameters, buffers that nobody writes, and numbers.
-    """
+    """The nodes of a program whose value is the same in every run, with these values; nobody writes what they read."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._values: dict[Node, Any] = dict(get_constant_placeholder_dict(program))

@@ -39,10 +39,7 @@ def _events(
 
 
 def directory_of(spec: EthosUCompileSpec) -> Path | None:
-    """Returns the directory that the spec names, which exists then; None if it names none.
-
-    Raises OutputError.
-    """
+    """Returns the directory that the spec names, which exists then; None if it names none. Raises OutputError."""
     place = spec._get_intermediate_path()
     if not place:
         return None
@@ -53,10 +50,7 @@ def directory_of(spec: EthosUCompileSpec) -> Path | None:
 def write(
     session: Session, delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], spec: EthosUCompileSpec
 ) -> None:
-    """Writes the files that the spec asks for, if it names a place.
-
-    Raises OutputError.
-    """
+    """Writes the files that the spec asks for, if it names a place. Raises OutputError."""
     directory = directory_of(spec)
     if directory is None:
         return

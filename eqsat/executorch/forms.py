@@ -60,12 +60,10 @@ def fits(shape: Sequence[int], axes: Sequence[int]) -> bool:
 
 
 def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
-    """Returns sizes (before, summed, summed, behind) for which the sum over the middle axes fits.
+    """Returns sizes (before, summed, summed, behind) for which the sum over the middle axes fits, or None.
 
-    kept: sizes of the axes that stay, in order.
-    summed: number of elements that are summed.
+    kept: sizes of the axes that stay, in order. summed: number of elements that are summed.
     The first size is a product of the first kept axes and of a part of the next one.
-    Returns None if no sizes fit.
     """
     total = prod(kept)
     for front in _fronts(kept):

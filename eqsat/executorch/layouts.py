@@ -1,6 +1,5 @@
-"""Layouts of a module's inputs and outputs in memory.
+"""Layouts of a module's inputs and outputs in memory: those of rank 4 are contiguous or channels_last.
 
-Those of rank 4 are contiguous or channels_last, as a camera's images are.
 The other layout often saves a transposition at the border of the delegate.
 """
 
@@ -26,10 +25,7 @@ _FEW = 3
 
 
 def other_layouts(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[Layout]:
-    """Returns the layouts to try beside the one that the module and its inputs have.
-
-    All are channels_last, none is, or, if there are few, one alone.
-    """
+    """Returns the layouts to try beside the module's own: all channels_last, none, or, of few, one alone."""
     with torch.no_grad():
         outputs = tree_leaves(module(*inputs))
     tensors = {f"{side} {i}": x for side, of in (("input", inputs), ("output", outputs)) for i, x in enumerate(of)}

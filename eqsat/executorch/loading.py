@@ -80,10 +80,7 @@ def load_module(
 
 
 def layouts_to_try(model: str) -> dict[str, Layout]:
-    """Returns the layouts of inputs and outputs beside a model's own, by name; a file's program has its own alone.
-
-    Raises InputError.
-    """
+    """Returns the layouts of inputs and outputs beside a model's own, by name; none for a file. Raises InputError."""
     if model.endswith((".pt2", ".tosa")):
         return {}
     module, inputs, _ = load_module(model)

@@ -1,10 +1,7 @@
 """The output of eqsat during a lowering, as the environment variable `EQSAT_LOG` sets it.
 
-`result`, the default, is a line per delegate on stderr.
-`info` and `debug` also show these records of the logger "eqsat", with seconds and place.
-`off` shows nothing.
-A handler of the logger "eqsat" (`logging.getLogger("eqsat").addHandler`) gets its records anyway.
-The command line has one.
+`result`, the default, is a line per delegate on stderr, `off` nothing; `info` and `debug` also show these records of
+the logger "eqsat", whose own handlers, such as the command line's, get them anyway.
 """
 
 from __future__ import annotations
@@ -41,10 +38,7 @@ _RECORDS = _ToStderr("[%(seconds).1f s] %(name)s: %(message)s")
 
 
 def speak() -> None:
-    """Sets up the output that `EQSAT_LOG` asks for, once.
-
-    Raises InputError for an unknown value.
-    """
+    """Sets up the output that `EQSAT_LOG` asks for, once. Raises InputError for an unknown value."""
     asked = os.environ.get("EQSAT_LOG", "result").lower()
     if asked not in LEVELS:
         raise InputError(f"EQSAT_LOG is {asked!r}: it may be {', '.join(LEVELS)}")

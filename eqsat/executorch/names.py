@@ -19,10 +19,7 @@ MODELS = Registry("model", "eqsat.models", {})
 
 
 def check_quantization(quantization: str, model: str) -> None:
-    """Checks the name of a quantization for a model.
-
-    Raises InputError for an unknown one, and for a model that is quantized already.
-    """
+    """Raises InputError for an unknown quantization, and for A16W8 of a model that is quantized already."""
     if quantization not in QUANTIZATIONS:
         raise InputError(f"no quantization is called {quantization!r}: use {', '.join(QUANTIZATIONS)}")
     if quantization != INT8 and model.endswith((".pt2", ".tosa")):
@@ -30,10 +27,7 @@ def check_quantization(quantization: str, model: str) -> None:
 
 
 def check_layouts(layouts: str, place: str) -> None:
-    """Checks what is to be done with the layouts of inputs and outputs.
-
-    Raises InputError for anything but KEEP and AUTO, and for AUTO with a saved program, whose layouts are fixed.
-    """
+    """Raises InputError for anything but KEEP and AUTO, and for AUTO with a saved program, whose layouts are fixed."""
     if layouts not in (KEEP, AUTO):
         raise InputError(f"--layouts is {KEEP} or {AUTO}, not {layouts!r}")
     if layouts == AUTO and place.endswith(".pt2"):
@@ -49,9 +43,8 @@ def model_file(model: str) -> str:
 
 
 def model_place(model: str) -> str:
-    """Returns the `.pt2` file, `file.py:callable` or `module:callable` that a name stands for.
+    """Returns the `.pt2` file, `file.py:callable` or `module:callable` of a name, which may be an entry point.
 
-    The name may be an entry point in the group `eqsat.models`.
     Raises InputError if it is none of them, or if the file does not exist.
     """
     if model.endswith(".tosa"):

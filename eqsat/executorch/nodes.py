@@ -1,9 +1,4 @@
-"""What the nodes of a program call, at the level of ATen or of ExecuTorch's edge dialect.
-
-Both dialects share a name.
-`permute` is aten.permute.default and edge's aten.permute_copy.default.
-All that reads or rewrites programs asks here.
-"""
+"""What the nodes of a program call, at the level of ATen or of ExecuTorch's edge dialect, by the same names."""
 
 from __future__ import annotations
 
@@ -109,10 +104,7 @@ def qparams(node: Node) -> QParams | None:
 
 
 def is_pointwise(node: Node) -> bool:
-    """Tells whether each result element depends on the operands' elements at its position alone.
-
-    Operands broadcast.
-    """
+    """Tells whether each result element depends on the (broadcast) operands' elements at its position alone."""
     op = overload(node.target)
     if is_quantize(node) or is_dequantize(node):
         return qparams(node) is not None
@@ -149,10 +141,7 @@ def is_marked(node: Node) -> bool:
 
 
 def append(graph: Graph, target: Any, *args: Any, meta: Mapping[str, Any] | None = None, **kwargs: Any) -> Node:
-    """Adds a call where the graph inserts, with its fake value and further metadata, and returns it.
-
-    Raises what the operator raises on operands that do not fit.
-    """
+    """Adds a call where the graph inserts, with its fake value and metadata; raises what the operator raises."""
     values, named = map_arg((args, kwargs), lambda n: n.meta["val"])
     node = graph.call_function(target, args, kwargs)
     node.meta = {**(meta or {}), "val": target(*values, **named)}

@@ -117,10 +117,7 @@ def _keep_out(
 def _list_left(
     program: ExportedProgram, why: Mapping[torch.fx.Node, str], earlier: Sequence[LeftOperator]
 ) -> list[LeftOperator]:
-    """Returns the operators without a delegate, by name, reason and remedy, in the order of the first of each.
-
-    earlier: those of the programs before it, which count too.
-    """
+    """Returns the operators without a delegate, by name, reason and remedy, after those of `earlier` programs."""
     found = Counter({(o.name, o.reason, o.remedy): o.number for o in earlier})
     nodes = (n for n in program.graph.nodes if n.op == "call_function" and "delegation_tag" not in n.meta)
     found.update((operator_name(n), " ".join(why.get(n, "").split()), remedy(n)) for n in nodes)
@@ -133,11 +130,7 @@ def operator_name(node: torch.fx.Node) -> str:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Transforms like Arm's partitioner, and brings more operators of a session's program to the NPU.
-
-    Functions become TABLEs, which only this partitioner takes, and the rest has accepted forms.
-    The given program is not modified.
-    """
+    """Transforms like Arm's partitioner, on a copy, and brings more operators of a session's program to the NPU."""
     if session_of(self.delegation_spec.compile_specs) is None:
         return TOSAPartitioner.transform_for_pre_decomposition(self, exported_program)
     program = TOSAPartitioner.transform_for_pre_decomposition(self, with_own_graph(exported_program))

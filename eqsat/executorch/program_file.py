@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eqsat.ground.files import InputError
 
 #: The type of a test case's value that is a tensor, in the schema's union.
-_TENSOR = 1
+_TENSOR_CASE = 1
 #: numpy's types of the scalar types that test cases have here. Source: schema/scalar_type.fbs of executorch 1.5.
 _SCALARS = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 6: "<f4", 7: "<f8", 11: "?"}
 #: The identifier of a .ptd file, and what the header behind it begins with.
@@ -44,10 +44,7 @@ class TestCase:
 
 
 def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
-    """Returns (the .pte, the test cases) of a bundled program.
-
-    The classes that ExecuTorch generates for this format only write it: those for reading do not run.
-    Raises InputError for a file that is none.
+    """Returns (the .pte, the test cases) of a bundled program. Raises InputError for a file that is none.
 
     Source: executorch 1.5, devtools/bundled_program/serialize/bundled_program_schema.fbs.
     """
@@ -62,9 +59,7 @@ def read_bundle(buffer: bytes) -> tuple[bytes, list[TestCase]]:
 
 
 def read_external_data(buffer: bytes, name: str) -> dict[str, bytes]:
-    """Returns {key: data} of a .ptd file.
-
-    Raises InputError, which names the file, for one that is none.
+    """Returns {key: data} of a .ptd file. Raises InputError, which names the file, for one that is none.
 
     Source: executorch 1.5, extension/flat_tensor/serialize/flat_tensor.fbs and flat_tensor_header.cpp.
     """
@@ -141,7 +136,7 @@ def _tensors(values: Sequence[Table]) -> dict[int, NDArray[Any]]:
     """Returns the tensors among values, by their places."""
     found = {}
     for k, value in enumerate(values):
-        if value.number(0) == _TENSOR:
+        if value.number(0) == _TENSOR_CASE:
             tensor = value.table(1)
             sizes, order = tensor.data(1, "<i4"), tensor.data(3)
             data = tensor.data(2).view(_SCALARS[tensor.number(0)])

@@ -42,10 +42,7 @@ _DIRECTORIES = (".data/", WEIGHTS_DIR, CONSTANTS_DIR, SAMPLE_INPUTS_DIR, EXTRA_D
 
 
 def load(path: Path) -> ExportedProgram:
-    """Returns the program that `torch.export.save` wrote.
-
-    Raises InputError for a damaged file, and for one that could run code.
-    """
+    """Returns a saved program. Raises InputError for a damaged file, and for one that could run code."""
     data = read_bytes(path)
     try:
         check_zip(data)

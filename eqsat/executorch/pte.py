@@ -31,10 +31,7 @@ _QUANTIZE, _DEQUANTIZE = ({f"{library}::{w}quantize_per_tensor" for library in _
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """The quantization of a tensor by the program: a value is `scale * (q - zero_point)`.
-
-    lowest, highest: limits of q.
-    """
+    """The quantization of a tensor by the program: a value is `scale * (q - zero_point)`, with limits of q."""
 
     scale: float
     zero_point: int
@@ -84,11 +81,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDelegate:
-    """An Ethos-U delegate of a program.
+    """An Ethos-U delegate of a program, `method/index`, with its inputs and then its outputs.
 
-    name: `method/index`, such as "forward/0".
     payload: the bytes that the backend receives at run time.
-    ports: its inputs, then its outputs.
     outside: operators of the program outside all delegates.
     """
 
@@ -99,10 +94,7 @@ class EmbeddedDelegate:
 
 
 def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
-    """Returns the delegates of the Ethos-U backend, in their order.
-
-    Raises InputError.
-    """
+    """Returns the delegates of the Ethos-U backend, in their order. Raises InputError."""
     with input_errors("no .pte file that ExecuTorch reads"):
         program = Table.root(buffer)
         methods = program.tables(_METHODS)

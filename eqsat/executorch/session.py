@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +24,7 @@ class EqsatWarning(UserWarning):
 
 @dataclass(slots=True)
 class Delegate:
-    """A delegate of a program.
-
-    name: `method/index`, such as "forward/0".
-    result: the result, None if eqsat fell back.
-    error: why it fell back.
-    """
+    """A delegate, `method/index`, with its result, or why eqsat fell back."""
 
     name: str
     result: Result | None = None
@@ -40,11 +36,7 @@ class Delegate:
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """Returns the line on this delegate.
-
-        It has the memory for which cycles were paid, the reason if limits are not met or nothing was gained, and the
-        gain with more memory.
-        """
+        """Returns a line: cycles, memory, limits that are not met, why nothing was gained, and gains with more."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat fell back: {self.error}"
@@ -98,16 +90,13 @@ class Session:
     delegates: list[Delegate] = field(default_factory=list)
     programs: int = 0
     left: list[LeftOperator] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     events: list[dict[str, Any]] = field(default_factory=list, repr=False)
     interruption: Interruption = field(default_factory=Interruption, repr=False)
 
     def __post_init__(self) -> None:
         """Raises InputError if `EQSAT_LOG` has an unknown value."""
         speak()
-
-    def add_seconds(self, stage: str, seconds: float) -> None:
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
     @property
     def results(self) -> list[Result]:
@@ -172,10 +161,7 @@ class Session:
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
-    """Returns the spec itself, or ExecuTorch's default one for an accelerator's name.
-
-    Raises TargetError for an unknown name, TypeError for anything else.
-    """
+    """Returns the spec, or ExecuTorch's default one for an accelerator's name. Raises TargetError and TypeError."""
     if isinstance(target, str):
         Target.check_name(target)
         return EthosUCompileSpec(target.lower())

@@ -1,9 +1,8 @@
 """Functions of one INT8 tensor that Arm's partitioner leaves to the CPU in floating point, each as one TABLE.
 
 Pointwise operators that Arm's quantizer does not know, such as mish, stay in floating point between a DEQUANTIZE and a
-QUANTIZE, and cut a delegate in two.
-Together they are a function of 256 values, whose results are computed here, as PyTorch computes them.
-One operator takes their place, of which Arm's own pass for functions makes a TABLE.
+QUANTIZE, and cut a delegate in two. Together they are a function of 256 values, which are computed here as PyTorch
+computes them. One operator takes their place, of which Arm's own pass for functions makes a TABLE.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Explains, operator by operator, why the chosen graph equals the source graph.
 
-    explanation = explain(result)                         # or:
-    explain(eqsat.runs.load("run")); eqsat explain run
+    explanation = explain(result)  # or a saved run
     print(explanation.text())
-    print(explanation.op_text(57))                        # the chain of
-    rules for node 57, with shapes
+    print(explanation.op_text(57))  # the chain of rules for node 57, with shapes
 
 The saturation is repeated and every step is recorded, which takes a few times as long.
-Other saturations record nothing.
 A proof is a chain of instances of named rules between the e-node of the source and the chosen e-node.
-Each instance is matched against the e-graph at its step.
 E-nodes below the left side of an instance are proved, too, from earlier steps only.
 """
 
@@ -17,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache, partial
 from typing import Any
 
 from eqsat.egraph.rule import Rule
@@ -54,14 +51,10 @@ class Explanation:
         self._verdicts = Verdicts(run, record, self.origins)
         self.ops: dict[int, Verdict] = self._verdicts.all()
         self.added = self._verdicts.list_added()
-        self._removals: dict[int, Removal] = {}
-        self._paths: dict[int, float | None] = {}
+        self._removal, self._path = cache(partial(removal, run)), cache(partial(path, run))
 
     def op(self, node: int) -> Verdict:
-        """Returns the verdict on one node of the source.
-
-        Raises ExplainError for an input, a constant, or an unknown node.
-        """
+        """Returns the verdict on a node of the source. Raises ExplainError for one that is no operator."""
         if node not in self.ops:
             known = 0 <= node < len(self.run.source.nodes)
             raise ExplainError(
@@ -75,33 +68,21 @@ class Explanation:
         return self._verdicts.position[self.run.choices.frozen.handle[node]]
 
     def removal(self, node: int) -> Removal:
-        """Returns the cost of the graph without an operator that stayed.
-
-        Raises ExplainError for an operator that did not stay.
-        """
+        """Returns the cost of the graph without an operator that stayed. Raises ExplainError if it did not stay."""
         if self.op(node).verdict != "stayed":
             raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
-        if node not in self._removals:
-            self._removals[node] = removal(self.run, self.position(node))
-        return self._removals[node]
+        return self._removal(self.position(node))
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
-        """Returns the candidates for a node's value, by cycles.
-
-        Each has its operator, operands, own cycles, and whether it is chosen.
-        """
+        """Returns the candidates for a node's value, by cycles: operator, operands, own cycles, whether chosen."""
         return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
 
     def path_cycles(self, enode: int) -> float | None:
-        """Returns the additional cycles of the whole graph with a candidate, by the run's prices.
+        """Returns the additional cycles of the graph with a candidate, by the run's prices; None if it cannot be used.
 
         enode: the candidate's number, `enode` of `alternatives`.
-        The graph then has everything that the candidate needs, and lacks what is needed no more.
-        Returns None if it cannot be used.
         """
-        if enode not in self._paths:
-            self._paths[enode] = path(self.run, enode)
-        return self._paths[enode]
+        return self._path(enode)
 
     # -- text -------------------------------------------------------------------------------------
 
@@ -117,10 +98,7 @@ class Explanation:
         return detail(self, node)
 
     def proof_lines(self, proof: Proof) -> list[tuple[str, str]]:
-        """Returns the lines of a proof as (term, why it equals the one before).
-
-        The first line states the equation.
-        """
+        """Returns the lines of a proof as (term, why it equals the one before); the first one states the equation."""
 
         def term(link: Link, is_left: bool) -> str:
             i = link.instance

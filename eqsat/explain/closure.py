@@ -152,10 +152,7 @@ class Closure:
         return Row(row.function, row.attributes, operands, self.find(row.cls, time))
 
     def prove(self, first: int, end: Row) -> Proof:
-        """Returns the chain from a term to an e-node of its class, by the first equalities that suffice.
-
-        Raises KeyError for an e-node of another class.
-        """
+        """Returns the chain from a term to an e-node of its class, by the first equalities, or raises KeyError."""
         proof = self._prove_between(first, self._calls[self.at(end)[:3]], end)
         while self._open:
             self._fill(*self._open.pop())

@@ -86,10 +86,7 @@ class Record:
         return self.values[row.attributes[0]]
 
     def name(self, cls: int, time: int) -> str:
-        """Returns the name of a class before a time.
-
-        It is the first source node in the class, or a constant, or a number of its own.
-        """
+        """Returns the name of a class before a time: its first source node, a constant, or a number of its own."""
         find = self.closure.find
         nodes = self.nodes.get(find(cls), ())
         node = next((n for n in nodes if find(self.loaded[n], time) == find(cls, time)), None)
@@ -114,9 +111,8 @@ class Record:
         return f"{what}({', '.join(inner)})" if inner else what
 
     def row(self, e: ENode, t: Type, operands: Sequence[int]) -> Row | None:
-        """Returns the final form of an e-node of another saturation, None if there is none.
+        """Returns the final form of an e-node of type `t` of another saturation, None if there is none.
 
-        t: its type.
         operands: its operands in this record.
         """
         value: LeafValue | Move | Call
@@ -131,10 +127,7 @@ class Record:
         return None if term is None else self.closure.at(self.closure.terms[term])
 
     def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, Row]:
-        """Returns {class of a choice: its e-node}.
-
-        Raises ExplainError if the e-graphs differ.
-        """
+        """Returns {class of a choice: its e-node}. Raises ExplainError if the e-graphs differ."""
         at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
         out: dict[int, Row] = {}
         reads = {cls: choices.candidates[n].operands for cls, n in chosen.items()}
@@ -151,10 +144,7 @@ class Record:
 
 
 def record(run: Run, own: Sequence[Rule]) -> Record:
-    """Returns the record of a run; `own`: the user's own rules that took part.
-
-    Raises ExplainError.
-    """
+    """Returns the record of a run; `own`: the user's own rules that took part. Raises ExplainError."""
     known = {r.name: r for rules in (*PRESETS.values(), own) for r in rules}
     if missing := [n for n in run.rules if n not in known]:
         raise ExplainError(

@@ -182,25 +182,20 @@ def tables(e: Explanation) -> list[Table]:
 
 
 def _operators(e: Explanation) -> Table:
-    rows = [
-        (
-            f"n{v.node} {v.op} {v.type}",
-            v.verdict,
-            f"{v.now} {v.now_type}" if v.now and v.verdict != "stayed" else "",
-            ", ".join(v.rules),
-            ", ".join(map(str, e.origins.get(v.node, ()))),
-            number(v.calibrated),
-            number(v.calibrated_now),
-        )
+    rows = (
+        {
+            "operator": f"n{v.node} {v.op} {v.type}",
+            "verdict": v.verdict,
+            "now": f"{v.now} {v.now_type}" if v.now and v.verdict != "stayed" else "",
+            "rules": ", ".join(v.rules),
+            "PyTorch": ", ".join(map(str, e.origins.get(v.node, ()))),
+            "cycles before": number(v.calibrated),
+            "cycles now": number(v.calibrated_now),
+        }
         for v in sorted(e.ops.values(), key=lambda v: (v.verdict == "stayed", -_most(v)))
-    ]
-    return Table(
-        "By operator of the source",
-        f"Nodes of the graph with explicit layout. {_MEANINGS.capitalize()}. {_CYCLES}",
-        ("operator", "verdict", "now", "rules", "PyTorch", "cycles before", "cycles now"),
-        tuple(rows),
-        words=5,
     )
+    note = f"Nodes of the graph with explicit layout. {_MEANINGS.capitalize()}. {_CYCLES}"
+    return Table.of("By operator of the source", note, rows, words=5)
 
 
 def _describe_added(e: Explanation) -> Table:

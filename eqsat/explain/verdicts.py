@@ -64,10 +64,7 @@ class Verdict:
 
 
 class Added(NamedTuple):
-    """An operator of the choice that replaces no operator of the source.
-
-    cycles, calibrated: as in a Verdict.
-    """
+    """An operator of the choice that replaces no operator of the source. cycles, calibrated: as in a Verdict."""
 
     op: str
     type: str
@@ -82,10 +79,7 @@ _FREE: _Cycles = None, None
 
 
 class Verdicts:
-    """The comparison of the source graph with a run's choice.
-
-    origins: origins by node of the source.
-    """
+    """The comparison of the source graph with a run's choice. origins: origins by node of the source."""
 
     def __init__(self, run: Run, record: Record, origins: Mapping[int, Origins]):
         choices, choice = run.choices, run.choice
@@ -154,10 +148,7 @@ class Verdicts:
         ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
-        """Returns the candidates for the value of node n.
-
-        Each has its operator, operands, own cycles, and whether it is chosen.
-        """
+        """Returns the candidates for the value of a node: operator, operands, own cycles, and whether it is chosen."""
         position, handle = self.position, self.choices.frozen.handle
         cls = position.get(handle[n])
         if cls is None:
@@ -192,9 +183,8 @@ class Verdicts:
         return out
 
     def _draw_changes(self, gone: list[int], new: set[int]) -> nx.Graph:
-        """Returns the graph of changes.
+        """Returns the graph of source nodes that are gone ("old", number) and classes that are new ("new", number).
 
-        Its nodes are source nodes that are gone ("old", number) and classes that are new ("new", number).
         Two are joined if one reads the other, or if both are of one class.
         """
         parts = nx.Graph()

@@ -1,8 +1,6 @@
 """The e-graph as a picture: a box per class with its candidates and their cycles, as JSON or SVG.
 
-The view of a whole model shows the classes of the choice.
-The view of a region shows every class within a distance of a node, chosen or not.
-Constants are left out, and long lists tell how many entries they leave out.
+It shows the classes of the choice, or every class within a distance of a node; constants are left out.
 """
 
 from __future__ import annotations
@@ -45,12 +43,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class ClassBox:
-    """A class.
-
-    chosen: whether the choice has the class.
-    source: whether a node of the source is in the class.
-    hidden: number of candidates that are left out.
-    """
+    """A class; `source`: whether a node of the source is in it; `hidden`: how many candidates are left out."""
 
     id: int
     title: str
@@ -62,11 +55,7 @@ class ClassBox:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Boxes with edges between them.
-
-    edges: (operand, reader, whether the choice has the edge).
-    left_out: number of classes that are left out.
-    """
+    """Boxes, edges (operand, reader, whether the choice has the edge), and the number of classes that are left out."""
 
     boxes: list[ClassBox]
     edges: list[tuple[int, int, bool]]
@@ -79,9 +68,8 @@ def whole(run: Run) -> View:
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
-    """Returns the view of the classes within `radius` edges of a node of the source.
+    """Returns the view of the classes within `radius` edges, of all candidates, of a node of the source.
 
-    Edges of all candidates count.
     Raises KeyError for a node that is in no class.
     """
     place = {c: i for i, c in enumerate(run.choices.classes)}[run.choices.frozen.handle[node]]

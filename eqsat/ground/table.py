@@ -24,6 +24,13 @@ class Table:
     links: Mapping[str, str] = field(default_factory=dict)
     folded: bool = False
 
+    @staticmethod
+    def of(title: str, note: str, rows: Iterable[Mapping[str, str]], words: int = 1, folded: bool = False) -> Table:
+        """Returns the table of rows as {column: cell}, all with the same columns."""
+        listed = list(rows)
+        header, cells = tuple(listed[0]) if listed else (), tuple(tuple(row.values()) for row in listed)
+        return Table(title, note, header, cells, words, folded=folded)
+
     def markdown(self) -> list[str]:
         """Returns the table's lines, without its title and note."""
         rule = "|" + "---|" * self.words + "--:|" * (len(self.header) - self.words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eqsat.bench.cells import RANKED_BY
 from eqsat.bench.fields import Record
@@ -10,12 +11,8 @@ from eqsat.ground.table import Table, ratio
 from eqsat.report.data import RecordedRun, quotient
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A cell of both runs that changed, and whether that is a regression or an improvement.
-
-    ratio: new cycles over old ones, None if a run failed or took no cycles.
-    """
+class Change(NamedTuple):
+    """A cell of both runs that changed; ratio: new cycles over old ones, None if a run failed or took no cycles."""
 
     model: str
     target: str
@@ -50,10 +47,9 @@ class RunComparison:
 
 
 def compare(new: RecordedRun, old: RecordedRun, noise: float = 0.0) -> RunComparison:
-    """Compares `new` with `old`.
+    """Compares the calibrated cycles of `new` with those of `old`.
 
     A regression is a cell with more cycles, one that fails now, or one that lost bit-exactness.
-    Cycles are calibrated.
     noise: the share by which the cycles of a cell may differ.
     """
     found = []
@@ -89,11 +85,8 @@ def _state(record: Record) -> str:
 
 def note(c: RunComparison) -> str:
     """Returns the outcome of a comparison in words."""
-    vela = (
-        ""
-        if c.vela[0] == c.vela[1]
-        else (" Cycles are of Vela {} in the new run and of Vela {} in the old one.".format(*map(" and ".join, c.vela)))
-    )
+    new, old = map(" and ".join, c.vela)
+    vela = "" if new == old else f" Cycles are of Vela {new} in the new run and of Vela {old} in the old one."
     return (
         f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} "
         f"improvements by more than {c.noise:.1%}; "
@@ -103,17 +96,6 @@ def note(c: RunComparison) -> str:
 
 def changes(c: RunComparison) -> Table:
     """Returns the table of a comparison."""
-    rows = (
-        (
-            "**regression**" if x.regression else "better",
-            x.model,
-            x.target,
-            x.configuration,
-            x.before,
-            x.after,
-            ratio(x.ratio),
-        )
-        for x in c.changes
-    )
+    rows = (("**regression**" if x.regression else "better", *x[:5], ratio(x.ratio)) for x in c.changes)
     header = ("", "model", "target", "configuration", "before", "after", "ratio")
     return Table("Against the other run", note(c), header, tuple(rows), words=4)

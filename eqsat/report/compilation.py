@@ -1,14 +1,4 @@
-"""The page of a compilation.
-
-It shows the cost before and after, the graphs side by side and the search.
-It also says why the result equals the source.
-
-result = eqsat.optimize_tosa(tosa, "ethos-u85-256")
-eqsat.report.write_page("page.html", result)
-
-It takes a saved run, too.
-`eqsat compile` and `eqsat optimize` write it with `--report page.html`.
-"""
+"""The page of a compilation: the costs and graphs before and after, the search, and why the result is equal."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""What pages show of the graphs of a delegate before and after, and of their search.
-
-Cycles are listed by Vela's operators and by PyTorch's modules.
-"""
+"""What pages show of the graphs of a delegate before and after, and of their search."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,59 +33,35 @@ _FIGURES: dict[str, tuple[Callable[[Row], float], Callable[[float | None], str]]
 }
 
 
-def by_operator(sides: Sides) -> Table:
-    """Returns the table by Vela's operators, the most cycles first."""
-    return _compare(
-        sides,
-        "By operator",
-        f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
-        "the full rates, cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and "
-        "their encoded weights.",
-        ("operator",),
-        lambda row: [row.operator],
-        lambda key: (key,),
-    )
-
-
 def by_module(sides: Sides) -> Table:
-    """Returns the table by PyTorch's modules, the most cycles first."""
+    """Returns the table by PyTorch's modules, with figures before and after, the most cycles first."""
     kinds = module_kinds((*sides.before, sides.after))
-    return _compare(
-        sides,
-        "By PyTorch module",
-        f"The cycles are {sides.whose}. An operator that stands for several modules counts for each in equal parts. A "
-        "click on a row shows its operators in the graphs.",
-        ("module", "class"),
-        modules_of,
-        lambda key: (key, kinds.get(key, "")),
-    )
-
-
-def _compare(
-    sides: Sides,
-    title: str,
-    note: str,
-    words: tuple[str, ...],
-    keys: Callable[[Row], list[str]],
-    named: Callable[[str], tuple[str, ...]],
-) -> Table:
-    """Returns a table with a row for each key, with figures before and after."""
-    old, new = (_sums(side, keys) if side else {} for side in (sides.first, sides.after))
+    old, new = (_sums(side) if side else {} for side in (sides.first, sides.after))
     rows = []
     for key in sorted({**old, **new}, key=lambda k: -max(t[k]["cycles"] for t in (old, new) if k in t)):
         a, b = (t.get(key, {"cycles": 0.0}) for t in (old, new))
         cells = [shown(t.get(name)) for name, (_, shown) in _FIGURES.items() for t in (a, b)]
-        rows.append((*named(key), *cells[:2], ratio(b["cycles"] / a["cycles"]) if a["cycles"] else "", *cells[2:]))
+        over = ratio(b["cycles"] / a["cycles"]) if a["cycles"] else ""
+        rows.append((key, kinds.get(key, ""), *cells[:2], over, *cells[2:]))
     before = sides.first.name if sides.first else "before"
     names = [f"{what}: {who}" for what in _FIGURES for who in (before, sides.after.name)]
-    return Table(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
+    return Table(
+        "By PyTorch module",
+        f"Vela's operators: how many run, their cycles ({sides.whose}), what their MACs and weights need at least at "
+        "the full rates, cycles in which memory keeps them waiting, the most SRAM in use while one of them runs, and "
+        "their encoded weights. An operator that stands for several modules counts for each in equal parts. A click "
+        "on a row shows its operators in the graphs.",
+        ("module", "class", *names[:2], "ratio", *names[2:]),
+        tuple(rows),
+        words=2,
+    )
 
 
-def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, float]]:
-    """Returns {key: its figures}; a row of several keys counts for each in equal parts."""
+def _sums(side: Side) -> dict[str, dict[str, float]]:
+    """Returns {module: its figures}."""
     out: dict[str, dict[str, float]] = {}
     for row in side.rows:
-        found = keys(row)
+        found = modules_of(row)
         for key in found:
             sums = out.setdefault(key, dict.fromkeys(_FIGURES, 0.0))
             for name, (figure, _) in _FIGURES.items():
@@ -99,45 +73,32 @@ def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, dict[str, f
 def every_operator(name: str, rows: Sequence[Row]) -> Table:
     """Returns Vela's whole table of a graph, in the order in which it runs."""
     total = sum(row.cycles for row in rows) or 1
-    return Table(
-        f"Every operator: {name}",
-        "In the order in which they run.",
-        (
-            *("operator", "PyTorch", "name", "#", "cycles", "of all", "needed", "waiting"),
-            *("SRAM, bytes", "weights, bytes", "commands, bytes"),
-        ),
-        tuple(
-            (
-                row.operator,
-                ", ".join(map(str, row.origins or ())),
-                row.name,
-                str(i),
-                number(row.cycles),
-                share(row.cycles / total),
-                number(row.ideal),
-                number(row.waiting),
-                number(row.sram_bytes),
-                number(row.weight_bytes),
-                number(row.command_bytes),
-            )
-            for i, row in enumerate(rows)
-        ),
-        words=3,
-        folded=True,
+    told = (
+        {
+            "operator": row.operator,
+            "PyTorch": ", ".join(map(str, row.origins or ())),
+            "name": row.name,
+            "#": str(i),
+            "cycles": number(row.cycles),
+            "of all": share(row.cycles / total),
+            "needed": number(row.ideal),
+            "waiting": number(row.waiting),
+            "SRAM, bytes": number(row.sram_bytes),
+            "weights, bytes": number(row.weight_bytes),
+            "commands, bytes": number(row.command_bytes),
+        }
+        for i, row in enumerate(rows)
     )
+    return Table.of(f"Every operator: {name}", "In the order in which they run.", told, words=3, folded=True)
 
 
 def costs(sides: Sides) -> list[Part]:
-    """Returns all figures of the graphs, and their cycles by operator."""
-    every = [every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows]
-    return [*sides.tables(), by_operator(sides), *every]
+    """Returns all figures of the graphs, and Vela's tables of them."""
+    return [*sides.tables(), *(every_operator(s.name, s.rows) for s in (sides.after, *sides.before) if s.rows)]
 
 
 def pictures(sides: Sides, name: str) -> list[Part]:
-    """Returns the graphs side by side, with marks against the first one before.
-
-    name: of the files for Model Explorer.
-    """
+    """Returns the graphs side by side, with marks against the first one; `name` is for Model Explorer's files."""
     first, after = sides.first, sides.after
     left, new, pairs, facts = [], set[int](), {}, {}
     for side in sides.before:
@@ -157,41 +118,36 @@ def pictures(sides: Sides, name: str) -> list[Part]:
 def saturation(run: Run) -> Table:
     """Returns the table of the passes of the saturation."""
     done = run.choices.frozen.saturation
-    return Table(
-        "Saturation",
-        f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end.",
-        ("pass", "rules that matched most", "e-nodes", "matches"),
-        tuple(
-            (
-                str(i + 1),
-                ", ".join(f"{r} {n:,}" for r, n in sorted(it.matches.items(), key=lambda m: -m[1])[:3] if n),
-                number(it.nodes),
-                number(sum(it.matches.values())),
-            )
-            for i, it in enumerate(done.iterations)
-        ),
-        words=2,
+    rows = (
+        {
+            "pass": str(i + 1),
+            "rules that matched most": ", ".join(f"{r} {n:,}" for r, n in Counter(it.matches).most_common(3) if n),
+            "e-nodes": number(it.nodes),
+            "matches": number(sum(it.matches.values())),
+        }
+        for i, it in enumerate(done.iterations)
     )
+    note = f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end."
+    return Table.of("Saturation", note, rows, words=2)
 
 
 def extractions(record: Mapping[str, Any]) -> Table:
     """Returns the table of all choices that Vela compiled."""
-    return Table(
-        "Extraction",
-        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
-        "before. The gap is how far the extractor's own cost can at most be above the least one.",
-        ("extractor", "round", "predicted cost", "calibrated cycles", "gap"),
-        tuple(
-            (
-                e["extractor"],
-                str(e["round"] + 1),
-                number(e["predicted"]),
-                number(e["cycles"]),
-                "no bound" if e["gap"] is None else "proved least" if e["gap"] == 0 else f"{e['gap']:.2%}",
-            )
-            for e in record["extractions"]
-        ),
+    rows = (
+        {
+            "extractor": e["extractor"],
+            "round": str(e["round"] + 1),
+            "predicted cost": number(e["predicted"]),
+            "calibrated cycles": number(e["cycles"]),
+            "gap": "no bound" if e["gap"] is None else "proved least" if e["gap"] == 0 else f"{e['gap']:.2%}",
+        }
+        for e in record["extractions"]
     )
+    note = (
+        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
+        "before. The gap is how far the extractor's own cost can at most be above the least one."
+    )
+    return Table.of("Extraction", note, rows)
 
 
 def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
@@ -204,26 +160,24 @@ def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
 def points(record: Mapping[str, Any]) -> Table:
     """Returns the table of the Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
-    return Table(
-        "Pareto set",
+    rows = (
+        {
+            "graph": f"{i}: {p['name']}",
+            "fits": answers[p["fits"]],
+            "verified": answers[p["verified"]],
+            "written with": _asking_for(p, record["limits"]),
+            "cycles": number(p["cycles"]),
+            "SRAM, bytes": number(p["sram"]),
+            "flash, bytes": number(p["flash"]),
+        }
+        for i, p in enumerate(record["points"])
+    )
+    note = (
         "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
         "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
-        "writes point-0.tosa and on.",
-        ("graph", "fits", "verified", "written with", "cycles", "SRAM, bytes", "flash, bytes"),
-        tuple(
-            (
-                f"{i}: {p['name']}",
-                answers[p["fits"]],
-                answers[p["verified"]],
-                _asking_for(p, record["limits"]),
-                number(p["cycles"]),
-                number(p["sram"]),
-                number(p["flash"]),
-            )
-            for i, p in enumerate(record["points"])
-        ),
-        words=4,
+        "writes point-0.tosa and on."
     )
+    return Table.of("Pareto set", note, rows, words=4)
 
 
 def seconds(given: Mapping[str, float]) -> Table:

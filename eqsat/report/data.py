@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
-from eqsat.bench.records import ChosenGraphs, place, read_about, read_chosen, read_outlines, read_records
+from eqsat.bench.records import CellKey, ChosenGraphs, place, read_about, read_outlines, read_records
 from eqsat.ground.files import InputError
 from eqsat.search.figures import GraphFigures
 from eqsat.vela.compile import Footprint
@@ -43,7 +44,7 @@ class RecordedRun:
     """
 
     directory: Path
-    records: dict[tuple[str, str, str], Record]
+    records: dict[CellKey, Record]
     about: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
@@ -101,10 +102,9 @@ class RecordedRun:
         return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
     def peer(self, model: str, target: str) -> Record | None:
-        """Returns the best of stock, stock at its best, and LiteRT.
+        """Returns the best of stock, stock at its best, and LiteRT that leaves nothing to the CPU.
 
-        Only records that leave nothing to the CPU count.
-        None if this run has only stock.
+        It is None if this run has only stock.
         """
         if not {BEST, LITERT} & set(self.configurations):
             return None
@@ -122,10 +122,7 @@ class RecordedRun:
         return next((r["bound"] for r in found if "bound" in r), None)
 
     def over(self, model: str, target: str, configuration: str, bound: str = "roofline") -> float | None:
-        """Returns the cycles of a cell over a bound of its model.
-
-        None if operators stay on the CPU, whose time is not counted.
-        """
+        """Returns the cycles of a cell over a bound of its model; None if operators stay on the CPU."""
         record, least = self._whole(model, target, configuration), self.bound(model, target)
         return record["cycles"] / least[bound] if record and least and least[bound] else None
 
@@ -146,26 +143,17 @@ class RecordedRun:
         """Returns the calibrated cycles of a cell over those of stock at its best."""
         return quotient(self._whole(model, target, configuration), self.stock(model, target, BEST), RANKED_BY)
 
-    def failures(self) -> list[Record]:
-        return [r for r in self.records.values() if "error" in r]
-
     def find_chosen(self, record: Record) -> ChosenGraphs | None:
-        """Returns the graphs that Vela compiled for a cell with figures, if the directory still has them.
-
-        Raises InputError.
-        """
-        return read_chosen(self.directory, place(record)) or self._outlines.get(place(record))
+        """Returns the graphs that Vela compiled for a cell, None if the directory has none. Raises InputError."""
+        return self._outlines.get(place(record))
 
     @cached_property
-    def _outlines(self) -> dict[tuple[str, str, str], ChosenGraphs]:
+    def _outlines(self) -> dict[CellKey, ChosenGraphs]:
         return read_outlines(self.directory)
 
 
 def quotient(record: Record | None, base: Record | None, name: str) -> float | None:
-    """Returns a figure of a record over that of another one; None if one of them has none.
-
-    name: of `GraphFigures`.
-    """
+    """Returns a figure (of `GraphFigures`) of a record over that of another one; None if one of them has none."""
     a, b = (None if r is None else getattr(graph_figures(r), name) for r in (record, base))
     return a / b if a is not None and b else None
 
@@ -174,14 +162,9 @@ def graph_figures(record: Record) -> GraphFigures:
     """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
     told = defaultdict[str, Any](lambda: None, record)
     flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
-    sram = record["memory"].get("Sram", {}).get("peak")
-    return GraphFigures(
-        told["cycles"],
-        record["by_kind"],
-        Footprint(sram, *flash, record["memory"]),
-        pte_bytes=told["pte_bytes"],
-        calibrated=told["calibrated"],
-    )
+    footprint = Footprint(record["memory"].get("Sram", {}).get("peak"), *flash, record["memory"])
+    figures = {name: told[name] for name in ("cycles", "by_kind", "pte_bytes", "calibrated")}
+    return GraphFigures(**figures, footprint=footprint)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -189,7 +172,7 @@ def geometric_mean(values: Iterable[float]) -> float:
     known = list(values)
     if not all(known):
         return 0.0
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else math.nan
+    return statistics.geometric_mean(known) if known else math.nan
 
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:

@@ -1,7 +1,6 @@
 """Draws a graph before and after, with marks on what is gone and new, also for Model Explorer.
 
-A node is recognized by what it computes locally.
-This is its operator, attributes, constants, and the types that it reads and returns.
+A node is recognized by its operator, attributes, constants, and the types that it reads and returns.
 Nodes that one graph has more often than the other are marked: "gone" before and "new" after.
 """
 
@@ -29,10 +28,7 @@ _ROOM = 20
 
 
 def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
-    """Returns (nodes of `before` that are gone, nodes of `after` that are new).
-
-    Of equal nodes the last ones are marked.
-    """
+    """Returns (nodes of `before` that are gone, nodes of `after` that are new); of equal nodes the last ones."""
     a, b = _by_signature(before), _by_signature(after)
     return (
         {n for s, nodes in a.items() for n in nodes[len(b.get(s, ())) :]},
@@ -69,11 +65,7 @@ def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, Nod
 def picture(
     graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts], look: Look
 ) -> drawing.Picture:
-    """Returns the picture of a graph.
-
-    word: class of marked nodes, "gone" or "new".
-    known: facts by node.
-    """
+    """Returns the picture of a graph; word: class of marked nodes, "gone" or "new"; known: facts by node."""
     boxes = {n: _box(graph, n, word if n in marked else "", known.get(n, NodeFacts())) for n in list_shown(graph)}
     edges = [Edge(m, n) for n in boxes for m in graph.nodes[n].inputs if m in boxes]
     return drawing.draw(boxes, edges, look)
@@ -94,10 +86,9 @@ def _box(graph: TensorGraph, n: int, word: str, facts: NodeFacts) -> Box:
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
-    """Returns a graph collection for Model Explorer, the content of its "JSON" files.
+    """Returns a graph collection for Model Explorer, with the fields of its `Graph` and `GraphNode` (graph_builder).
 
     pairs: (graph, marked nodes, their word) by the name of the graph.
-    The fields are those of `Graph` and `GraphNode` in its Python package's graph_builder.
     """
     colours = {"gone": "#f9c9c0", "new": "#c8e6c9"}
     graphs = []
@@ -130,10 +121,9 @@ _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8705a"
 
 
 def node_data(costs: Mapping[str, Mapping[int, NodeFacts]]) -> dict[str, Any]:
-    """Returns the cycles of each operator as node data, by which Model Explorer colours its graphs.
+    """Returns the cycles of operators as node data for Model Explorer: `GraphNodeData` of its node_data_builder.
 
     costs: facts by node, by the name of a graph of `model_explorer`.
-    The fields are those of `GraphNodeData` in its Python package's node_data_builder.
     """
     return {
         name: {"results": {str(n): {"value": f.cycles} for n, f in facts.items() if f.cycles}, "gradient": _GRADIENT}

@@ -1,7 +1,4 @@
-"""The one maker of pages: sections of tables, bars and graphs, which one template shows.
-
-A page is one file that fetches nothing: its style sheet and its script are inside.
-"""
+"""The one maker of pages: sections of tables, bars and graphs, which one template shows in a file of its own."""
 
 from __future__ import annotations
 
@@ -89,10 +86,7 @@ class Section:
 
 
 def page(title: str, sections: Sequence[Section], links: Mapping[str, str] | None = None) -> bytes:
-    """Returns a page.
-
-    links: to other pages, by their text.
-    """
+    """Returns a page. links: to other pages, by their text."""
     import jinja2  # here, since commands that write no page show tables of this package, too
 
     loader = jinja2.PackageLoader("eqsat.report")

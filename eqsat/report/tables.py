@@ -6,20 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
 from operator import itemgetter
+from statistics import fmean
 from typing import Any
 
 from eqsat.bench.cells import BEST, LITERT, RANKED_BY, STOCK
 from eqsat.bench.fields import Record
 from eqsat.bench.records import place
 from eqsat.ground.table import Table, kib, number, ratio, share
-from eqsat.report.data import (
-    OWN_STAGES,
-    STAGES,
-    RecordedRun,
-    geometric_mean,
-    graph_figures,
-    total,
-)
+from eqsat.report.data import OWN_STAGES, STAGES, RecordedRun, geometric_mean, graph_figures, total
 from eqsat.search.clock import name_stage
 from eqsat.search.comparison import tables as figure_tables
 from eqsat.search.figures import GraphFigures
@@ -37,25 +31,24 @@ def standings(run: RecordedRun) -> Table:
         peer, utilisation = cells(run.over_peer), cells(run.utilisation).values()
         worst = max((peer or to_stock).items(), key=itemgetter(1), default=None)
         rows.append(
-            (
-                target,
-                c,
-                str(models),
-                _mean(to_stock),
-                *([_mean(cells(run.over_best))] if best else ()),
-                *([_mean(peer)] if peers else ()),
-                f"{worst[1]:.3f} {worst[0]}" if worst else "-",
-                str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
-                _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
-                _mean(cells(run.over)),
-                _mean(cells(run.over, "operators")),
-                f"{sum(utilisation) / len(utilisation):.1%}" if utilisation else "-",
-                _mean(cells(run.to_baseline, "sram")),
-                _mean(cells(run.to_baseline, "pte_bytes")),
-            )
+            {
+                "target": target,
+                "configuration": c,
+                "models": str(models),
+                "to stock": _mean(to_stock),
+                **({"to stock-best": _mean(cells(run.over_best))} if best else {}),
+                **({"to peer": _mean(peer)} if peers else {}),
+                "worst": f"{worst[1]:.3f} {worst[0]}" if worst else "-",
+                "losses": str(sum(r > 1 for r in to_stock.values())) if to_stock else "-",
+                "Vela's total": _mean(cells(run.to_baseline, "cycles") if c != STOCK else {}),
+                "roofline": _mean(cells(run.over)),
+                "operators": _mean(cells(run.over, "operators")),
+                "MACs": _number(fmean(utilisation), ".1%") if utilisation else "-",
+                "SRAM": _mean(cells(run.to_baseline, "sram")),
+                ".pte": _mean(cells(run.to_baseline, "pte_bytes")),
+            }
         )
-    return Table(
-        "Where configurations stand",
+    note = (
         "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
         "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
         "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
@@ -63,24 +56,13 @@ def standings(run: RecordedRun) -> Table:
         "over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
         "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
         "MACs: the share of all cycles that they need at the full rate, a plain mean. "
-        "SRAM in use and .pte file to stock's.",
-        (
-            *("target", "configuration", "models", "to stock"),
-            *(["to stock-best"] if best else ()),
-            *(["to peer"] if peers else ()),
-            *("worst", "losses"),
-            *("Vela's total", "roofline", "operators", "MACs", "SRAM", ".pte"),
-        ),
-        tuple(rows),
-        words=2,
+        "SRAM in use and .pte file to stock's."
     )
+    return Table.of("Where configurations stand", note, rows, words=2)
 
 
 def bounds(run: RecordedRun, target: str) -> Table:
-    """Returns the table of cycles over the roofline, MACs, SRAM in use and bytes of the file.
-
-    It has a row per model and columns per configuration.
-    """
+    """Returns the table of models with cycles over the roofline, MACs, SRAM in use and bytes of the file."""
     shown = [c for c in run.configurations if any(run.get(m, target, c) for m in run.models)]
     rows = []
     for m in run.models:
@@ -172,15 +154,12 @@ def _seconds(run: RecordedRun, model: str, target: str) -> tuple[str, str]:
 
 def failures(run: RecordedRun) -> Table:
     """Returns the table of cells that failed."""
-    rows = ((r["model"], r["target"], r["configuration"], r["error"]) for r in run.failures())
+    rows = ((*at, r["error"]) for at, r in run.records.items() if "error" in r)
     return Table("Cells that failed", "", ("model", "target", "configuration", "error"), tuple(rows), words=4)
 
 
 def figures(run: RecordedRun, model: str, target: str) -> list[Table]:
-    """Returns the tables of all figures of a model on a target, with a column per configuration.
-
-    Figures that no configuration has are left out.
-    """
+    """Returns the tables of all known figures of a model on a target, with a column per configuration."""
     records = {c: r for c in run.configurations if (r := run.get(model, target, c))}
     least = run.bound(model, target) or {}
     shown: dict[str, Callable[[Record], str]] = {

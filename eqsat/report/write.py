@@ -1,7 +1,4 @@
-"""Writes the report of a run: `report.md`, `index.html` and a page per model and target.
-
-All are made of the same tables, and none of them fetches anything.
-"""
+"""Writes the report of a run: `report.md`, `index.html` and a page per model and target, of the same tables."""
 
 from __future__ import annotations
 
@@ -13,19 +10,17 @@ from eqsat.bench.records import ChosenGraphs
 from eqsat.ground.files import ensure_directory, write_atomically
 from eqsat.ground.table import Table
 from eqsat.ground.table import markdown as lines
-from eqsat.report import compiled, tables
+from eqsat.report import compiled
 from eqsat.report.compare import RunComparison, changes
 from eqsat.report.data import KIND_COLOURS, RecordedRun
 from eqsat.report.page import Bars, Note, Part, Section, page
 from eqsat.report.sides import Side, Sides
+from eqsat.report.tables import bounds, failures, figures, models, page_name, standings
 from eqsat.vela.facts import is_table_by_default
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
-    """Writes the report into `directory` and returns the paths of its files.
-
-    Raises InputError if the place is not writable.
-    """
+    """Writes the report into `directory` and returns the paths of its files. Raises InputError."""
     ensure_directory(directory, "--output")
     sections = _sections(run, comparison)
     head = Section("", [Note(text) for text in notes(run)])
@@ -36,7 +31,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
     }
     for model, target in dict.fromkeys(at[:2] for at in run.records):
         shown = _of_model(run, model, target)
-        out[tables.page_name(model, target)] = page(f"{model} on {target}", shown, {"all models": "index.html"})
+        out[page_name(model, target)] = page(f"{model} on {target}", shown, {"all models": "index.html"})
     for name, data in out.items():
         write_atomically(directory / name, data)
     return [directory / name for name in out]
@@ -51,10 +46,10 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
 def _sections(run: RecordedRun, comparison: RunComparison | None) -> list[Section]:
     """Returns the tables of the report; those without data are left out."""
     each = {
-        "Where configurations stand": [tables.standings(run)],
-        "Roofline and memory": [tables.bounds(run, t) for t in run.targets],
-        "Models": [tables.models(run, t) for t in run.targets],
-        "Cells that failed": [tables.failures(run)],
+        "Where configurations stand": [standings(run)],
+        "Roofline and memory": [bounds(run, t) for t in run.targets],
+        "Models": [models(run, t) for t in run.targets],
+        "Cells that failed": [failures(run)],
     }
     kept = {title: [t for t in some if t.rows] for title, some in each.items()}
     if comparison:
@@ -83,7 +78,7 @@ def _of_model(run: RecordedRun, model: str, target: str) -> list[Section]:
     found = {c: chosen for c, r in records.items() if "error" not in r and (chosen := run.find_chosen(r))}
     baseline = run.baseline(model, target)
     first = baseline["configuration"] if baseline else STOCK
-    out = [Section("Figures", [*failed, *tables.figures(run, model, target)])]
+    out = [Section("Figures", [*failed, *figures(run, model, target)])]
     compared = [c for c in run.optimized if first in found and c in found]
     for c in compared:
         for d in range(len(found[c].graphs)):

@@ -1,12 +1,7 @@
 """The directory of a saved run: data files with a manifest.
 
-It is written whole or not at all, and read only if nothing is missing or changed.
-
-    archive.write(Path("out"), {"note": "hello"}, {"data.bin": b"..."})
-    note, files = archive.read(Path("out"))
-
-manifest.json holds the format's name and version, and the caller's information.
-It also holds the size and SHA-256 of every file, and a SHA-256 of itself.
+It is written whole or not at all, and read only if nothing is missing or changed: manifest.json holds the format's
+name and version, the caller's information, the size and SHA-256 of every file, and a SHA-256 of itself.
 """
 
 from __future__ import annotations
@@ -25,10 +20,7 @@ MANIFEST = "manifest.json"
 
 
 class ArchiveError(InputError):
-    """A directory that is not an intact saved run of this version.
-
-    The message names the file and the remedy.
-    """
+    """A directory that is not an intact saved run of this version. The message names the file and the remedy."""
 
 
 def _seal(content: Mapping[str, Any]) -> str:

@@ -24,17 +24,14 @@ from extraction import io as choice_io
 EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"
 
 
-def _plain(v: Any, constant: Callable[[Const], None]) -> Any:
-    """Returns the value of an attribute as JSON.
-
-    Constants are replaced by their digests, and each is given to `constant`.
-    """
+def _plain(v: Any, constants: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """Returns the value of an attribute as JSON; constants become digests, and are added to `constants`."""
     if isinstance(v, tuple):
-        return [_plain(x, constant) for x in v]
+        return [_plain(x, constants) for x in v]
     if isinstance(v, bytes):
         return {"bytes": v.hex()}
     if isinstance(v, Const):
-        constant(v)
+        constants[v.digest] = v.data
         return {"const": v.digest}
     if isinstance(v, np.generic):
         return v.item()
@@ -42,10 +39,7 @@ def _plain(v: Any, constant: Callable[[Const], None]) -> Any:
 
 
 def _value(v: Any, constant: Callable[[str], Const]) -> Any:
-    """Returns the value that `_plain` wrote.
-
-    constant: returns the constant of a digest. Raises KeyError and ValueError.
-    """
+    """Returns the value that `_plain` wrote. Raises KeyError and ValueError."""
     if isinstance(v, list):
         return tuple(_value(x, constant) for x in v)
     if isinstance(v, dict):
@@ -53,47 +47,37 @@ def _value(v: Any, constant: Callable[[str], Const]) -> Any:
     return v
 
 
-class _RunWriter:
-    """Interns attribute lists and movements, collects constants."""
-
-    def __init__(self) -> None:
-        self.attrs: dict[Attrs, int] = {}
-        self.moves: dict[Move, int] = {}
-        self.constants: dict[str, np.ndarray[Any, Any]] = {}
-
-    def constant(self, c: Const) -> None:
-        self.constants[c.digest] = c.data
-
-    def attributes(self, attrs: Attrs) -> int:
-        return self.attrs.setdefault(attrs, len(self.attrs))
-
-    def enode(self, e: ENode) -> list[Any]:
-        move = None if e.move is None else self.moves.setdefault(e.move, len(self.moves))
-        return [e.op, self.attributes(e.attrs), list(e.children), move]
-
-
 def write(choices: Choices) -> dict[str, bytes]:
     """Returns the files of priced choices and their e-graph, without the source graph."""
-    w, frozen = _RunWriter(), choices.frozen
+    frozen = choices.frozen
+    #: Attribute lists and movements, each once, with their numbers.
+    attrs: dict[Attrs, int] = {}
+    moves: dict[Move, int] = {}
+    constants: dict[str, np.ndarray[Any, Any]] = {}
+
+    def enode(e: ENode) -> list[Any]:
+        move = None if e.move is None else moves.setdefault(e.move, len(moves))
+        return [e.op, attrs.setdefault(e.attrs, len(attrs)), list(e.children), move]
+
     place = {id(e): (c, i) for c, nodes in enumerate(frozen.classes) for i, e in enumerate(nodes)}
     data = {
-        "classes": [[w.enode(e) for e in nodes] for nodes in frozen.classes],
+        "classes": [[enode(e) for e in nodes] for nodes in frozen.classes],
         "types": [None if t is None else [list(t.shape), t.dtype] for t in frozen.types],
         "handle": sorted(frozen.handle.items()),
         "saturation": asdict(frozen.saturation),
         "choices": {
             "classes": list(choices.classes),
             "enodes": [place[id(c.enode)] for c in choices.candidates],
-            "steps": [[[op, w.attributes(attrs)] for op, attrs in c.steps] for c in choices.candidates],
+            "steps": [[[op, attrs.setdefault(a, len(attrs))] for op, a in c.steps] for c in choices.candidates],
             "cycles": [c.cycles if math.isfinite(c.cycles) else None for c in choices.candidates],
             "last": sorted(choices.last.items()),
             "shapes": sorted(choices.shapes.items()),
         },
     }
-    data["attrs"] = [[[name, _plain(v, w.constant)] for name, v in attrs] for attrs in w.attrs]
-    data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
+    data["attrs"] = [[[name, _plain(v, constants)] for name, v in a] for a in attrs]
+    data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in moves]
     choice_graph = choice_io.to_json(choices.graph)
-    return {EGRAPH: pack_json(data), CONSTANTS: pack_arrays(w.constants), CHOICE_GRAPH: pack_json(choice_graph)}
+    return {EGRAPH: pack_json(data), CONSTANTS: pack_arrays(constants), CHOICE_GRAPH: pack_json(choice_graph)}
 
 
 def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -> Choices:
@@ -147,10 +131,7 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
 
 
 def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
-    """Returns a constant with the digest that it was saved with.
-
-    The digest depends on the dtype, which is stored with the class only.
-    """
+    """Returns a constant with the digest that it was saved with, which depends on the dtype of its class."""
     c = Const.__new__(Const)
     data.setflags(write=False)
     c.data, c.digest = data, digest
@@ -158,19 +139,10 @@ def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
 
 
 def outline(graph: TensorGraph) -> dict[str, Any]:
-    """Returns a graph as a JSON object without the values of its constants, which have their digests only.
-
-    It is small, and enough to draw and compare graphs.
-    """
+    """Returns a graph as a JSON object with digests of its constants: enough to draw and compare graphs."""
     return {
         "nodes": [
-            [
-                n.op,
-                list(n.inputs),
-                [[name, _plain(v, lambda constant: None)] for name, v in n.attrs],
-                list(n.shape),
-                n.dtype,
-            ]
+            [n.op, list(n.inputs), [[name, _plain(v, {})] for name, v in n.attrs], list(n.shape), n.dtype]
             for n in graph.nodes
         ],
         "inputs": graph.inputs,
@@ -180,10 +152,7 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
 
 
 def load_outline(data: dict[str, Any]) -> TensorGraph:
-    """Returns the graph of an outline, whose constants have digests and no elements.
-
-    Raises KeyError, TypeError and ValueError.
-    """
+    """Returns the graph of an outline; constants have no elements. Raises KeyError, TypeError and ValueError."""
 
     def empty(digest: str) -> Const:
         return _const(digest, np.empty(0, np.uint8))

@@ -4,10 +4,7 @@
     eqsat.runs.save(result, "run")                        # or: eqsat optimize in.tosa ... --save run
     run = eqsat.runs.load("run")                          # what it can do: eqsat/search/run.py
 
-A run is a directory (`eqsat/runs/archive.py`) with the graphs as .tosa and the e-graph.
-Its prices are a choice graph that `extraction.io.load` reads.
-The choice, Vela's tables, options, target and versions are there too.
-Rules are code, so only their names are saved.
+`eqsat/runs/archive.py` describes the directory. Rules are code, so only their names are saved.
 """
 
 from __future__ import annotations
@@ -15,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from eqsat.ground.packed import pack_json, unpack_json
-from eqsat.runs import archive, codec
-from eqsat.runs.archive import ArchiveError
+from eqsat.runs import codec
+from eqsat.runs.archive import ArchiveError, read, write
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.target import Target
@@ -27,10 +24,7 @@ from eqsat.vela.table import Row
 
 
 def save(what: Run | Result, place: str | Path) -> None:
-    """Writes a run, or a result's run, to a directory, whole or not at all.
-
-    Raises InputError and OutputError.
-    """
+    """Writes a run, or a result's run, to a directory, whole or not at all. Raises InputError and OutputError."""
     run = what if isinstance(what, Run) else what.run_or_error()
     info = {
         "name": run.name,
@@ -44,15 +38,12 @@ def save(what: Run | Result, place: str | Path) -> None:
     }
     files = {f"{k}.tosa": v for k, v in run.graphs.items()}
     files["tables.json.gz"] = pack_json({k: [r.record() for r in rows] for k, rows in run.tables.items()})
-    archive.write(Path(place), info, {**files, **codec.write(run.choices)})
+    write(Path(place), info, {**files, **codec.write(run.choices)})
 
 
 def load(place: str | Path) -> Run:
-    """Returns a saved run.
-
-    Raises ArchiveError if it is not a run, or is of another version, incomplete or changed.
-    """
-    info, files = archive.read(Path(place))
+    """Returns a saved run. Raises ArchiveError if it is none, or of another version, incomplete or changed."""
+    info, files = read(Path(place))
     try:
         graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
         source = loads(graphs["explicit"], f"{place}/explicit.tosa")

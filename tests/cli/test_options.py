@@ -1,18 +1,14 @@
-"""The optimizer's options on the command line, and what is said of those that are gone."""
+"""The optimizer's options on the command line."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 
 import pytest
 import typer
-import typer.main
 from typer.testing import CliRunner
 
-from eqsat.cli.app import app
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
-from eqsat.cli.removed import REMOVED
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.store.setting import VARIABLE
@@ -73,25 +69,6 @@ def test_help_says_which_defaults_the_effort_decides() -> None:
     assert shown.count("[default: (by --effort)]") == 3
 
 
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-
-
 def test_the_zoo_is_measured_by_default() -> None:
     result = run("bench", "--help", env={"COLUMNS": "200"})
     assert "[default: (zoo)]" in result.output
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_what_is_gone_ends_in_one_line(name: str) -> None:
-    given = ["optimize", "x.tosa", f"{name}=1"] if name.startswith("--") else [name, "--some-option"]
-    done = run(*given)
-    assert done.exit_code == 2 and done.stdout == ""
-    assert done.stderr == f"error: {name}: removed in 0.2: {REMOVED[name]}\n"
-
-
-def test_what_is_gone_is_told_in_json_too_and_nothing_else_is_taken_for_it() -> None:
-    done = run("discover", "--json")
-    assert json.loads(done.stdout)["error"]["message"].startswith("discover: removed in 0.2: ")
-    assert "removed" not in run("rules", "discover").stderr, "an argument is no command"
-    options = {o for c in COMMANDS.values() for p in c.params for o in p.opts}
-    assert not REMOVED.keys() & {*COMMANDS, *options}
