@@ -2,9 +2,9 @@
 
 Python turns SIGINT into an exception, which may be lost in a finalizer, a callback of a weak reference, or native code
 that calls back, and which any code on its way may catch. So nothing is raised here, and a search checks whether it is
-to end (`eqsat.search.interruption`). Otherwise a thread kills the processes that were started, removes temporary and
-unfinished files, and ends the process. It learns of a signal from Python, even while the main thread is inside native
-code, and from the handler, even if other code has Python tell it of signals.
+to end (`eqsat.search.interruption`). Otherwise a thread that waits for the signal, or the handler if it runs first,
+kills the processes that were started, removes temporary and unfinished files, and ends the process.
+The thread runs even while the main thread is inside native code, the handler even if other code waits for signals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import signal
 import socket
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -26,8 +25,6 @@ from eqsat.ground.temporary import make_directory
 
 #: Exit code after an interrupt.
 INTERRUPTED = 130
-#: What the handler tells the thread of a SIGINT, of which Python tells the number of the signal.
-_HANDLED = 255
 #: Escape sequences, since a progress display may have used the line and hidden the cursor.
 _CLEAR_LINE, _SHOW_CURSOR = b"\r\x1b[2K", b"\x1b[?25h"
 _message = ""
@@ -82,15 +79,11 @@ def stops_command() -> Iterator[None]:
     own = make_directory()
     waiting, woken = socket.socketpair()
     woken.setblocking(False)
-
-    def handle(number: int, frame: object) -> None:
-        with suppress(OSError):
-            woken.send(bytes([_HANDLED]))
-
-    thread = threading.Thread(target=_wait, args=(waiting, own), name="eqsat-interrupt", daemon=True)
+    interrupts = _Interrupts(own)
+    thread = threading.Thread(target=interrupts.wait, args=(waiting,), name="eqsat-interrupt", daemon=True)
     thread.start()
     old_descriptor = signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
-    old_handler = signal.signal(signal.SIGINT, handle)
+    old_handler = signal.signal(signal.SIGINT, interrupts.handle)
     tempfile.tempdir = os.environ["TMPDIR"] = own
     try:
         yield
@@ -108,15 +101,31 @@ def stops_command() -> Iterator[None]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _wait(waiting: socket.socket, own: str) -> None:
-    """Reacts to each SIGINT, which Python or the handler tells first, until the other end is closed."""
-    seen, reacted = Counter[int](), 0
-    while told := waiting.recv(16):
-        seen.update(told)
-        while reacted < max(seen[signal.SIGINT], seen[_HANDLED]):
-            reacted += 1
-            if reacted > 1 or not _end_search():
-                _stop(own)
+class _Interrupts:
+    """The SIGINTs of one command; the thread and the handler each count them, so that one SIGINT counts once."""
+
+    def __init__(self, own: str) -> None:
+        self._own, self._handled, self._ended_search, self._unsaid = own, 0, False, threading.Lock()
+
+    def wait(self, waiting: socket.socket) -> None:
+        """Waits for signals in a thread, until the other end is closed."""
+        seen = 0
+        while numbers := waiting.recv(16):
+            for _ in range(numbers.count(signal.SIGINT)):
+                seen += 1
+                self._react(seen)
+
+    def handle(self, number: int, frame: object) -> None:
+        """Handles a signal in the main thread, or leaves it to the thread while a file is being put in place."""
+        self._handled += 1
+        if not files.is_placing():
+            self._react(self._handled)
+
+    def _react(self, count: int) -> None:
+        if count > 1 or not (self._ended_search or _end_search()):
+            _stop(self._own)
+        self._ended_search = True  # the other one may see the first SIGINT only after the search
+        if self._unsaid.acquire(blocking=False):
             _say("interrupted: the best graph so far is verified and written; Ctrl-C again stops at once", _CLEAR_LINE)
 
 

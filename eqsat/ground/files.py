@@ -33,6 +33,8 @@ _PLACING = threading.RLock()
 _unfinished: set[Path] = set()
 #: Outputs that were put into their places.
 _placed: list[Path] = []
+#: How many `placing` are active, one within the other.
+_depth = 0
 
 
 @contextmanager
@@ -51,9 +53,19 @@ def beside(path: Path) -> Iterator[Path]:
 @contextmanager
 def placing(path: Path) -> Iterator[None]:
     """Within it `path` is replaced by the file that was made beside it; `abandon` waits for its end."""
+    global _depth
     with _PLACING:
-        yield
-        _placed.append(path)
+        _depth += 1
+        try:
+            yield
+            _placed.append(path)
+        finally:
+            _depth -= 1
+
+
+def is_placing() -> bool:
+    """Whether an output is being put into its place."""
+    return _depth > 0
 
 
 def abandon() -> list[Path]:
