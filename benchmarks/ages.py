@@ -55,7 +55,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "int16": _ZOO,
     "memory-modes": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
-    "never_worse": (*_SEARCH, "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
     "proposals": _SEARCH,
     "proposals-sram": _SEARCH,
     "operators": _LOWERED,
