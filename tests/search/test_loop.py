@@ -210,11 +210,10 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sum(r.priced for r in f.estimate.rows) == pytest.approx(f.figures.cycles, rel=0.02)
 
 
-def test_a_refusal_is_told_only_to_those_who_ask() -> None:
+def test_a_refusal_is_told_only_to_those_who_ask(pool: Pool) -> None:
     graph = widening()
-    with Pool(1) as pool:
-        oracle = Oracle(U85, pool)
-        oracle.begin(Candidate("eqsat", graph, b"none"))
-        assert oracle.compile(Candidate("eqsat", graph, dumps(graph))).figures.cycles
-        with pytest.raises(WorkerError):
-            oracle.compile(Candidate("eqsat", graph, b"none"))
+    oracle = Oracle(U85, pool)
+    oracle.begin(Candidate("eqsat", graph, b"none"))
+    assert oracle.compile(Candidate("eqsat", graph, dumps(graph))).figures.cycles
+    with pytest.raises(WorkerError):
+        oracle.compile(Candidate("eqsat", graph, b"none"))

@@ -74,13 +74,12 @@ answer = cache(searched)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (twice, U55)])
-def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
+def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target, pool: Pool) -> None:
     result = answer(made, target)
     assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
     assert result.verified and result.proved and result.binary_verified and result.binary_proved
     assert striped_graphs(result) and result.settings == ()
-    with Pool(1) as pool:
-        again = compile_tosa(result.tosa, target, pool)
+    again = compile_tosa(result.tosa, target, pool)
     assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -20,12 +19,6 @@ from tests.fake_oracle import by_vela
 from tests.term import inputs, outputs
 
 U55 = Target.of("ethos-u55-128")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(1) as pool:
-        yield pool
 
 
 def rotated(*perms: tuple[int, ...], low: int = 0) -> TensorGraph:
