@@ -33,13 +33,11 @@ from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from tests.cost_models import a16w8
-from tests.graphs import residual
+from tests.graphs import TARGETS, residual
 from tests.term import Term, graph, inputs, outputs
 from tests.unit_graph import units_of
 
 pytestmark = pytest.mark.pins
-
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 @pytest.fixture(params=TARGETS)

@@ -31,9 +31,7 @@ from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_tosa
-from tests.graphs import ON_THE_NEWEST_VELA, recomputed, residual
-
-U55 = Target.of("ethos-u55-128")
+from tests.graphs import ON_THE_NEWEST_VELA, U55, recomputed, residual
 
 
 @pytest.fixture

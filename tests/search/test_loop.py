@@ -23,15 +23,13 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import Ask, Asking, State, Step, starting_points
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, compile_tosa
 from tests.fake_oracle import FakeOracle, by_total, estimate
-from tests.graphs import widening
+from tests.graphs import U55, U85, widening
 from tests.term import finish
 
-U55 = Target.of("ethos-u55-128")
 NOTHING = finish(TensorGraph())
 #: Of `of_choice`.
 CHOICES = {"old": {0: 0}, "new": {0: 1}}
@@ -187,9 +185,6 @@ def candidate_of_choice(name: str) -> Candidate:
 def rewrite(state: State) -> Asking:
     if state.start is not None:
         yield Ask([candidate_of_choice(f"{state.start.tosa.decode()}, rewritten")])
-
-
-U85 = Target.of("ethos-u85-256")
 
 
 def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,16 +18,13 @@ from eqsat.options.decision import MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposals.memory import MemoryUse
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from extraction import extract
 from tests.fake_oracle import by_total
-from tests.graphs import ON_THE_NEWEST_VELA
+from tests.graphs import ON_THE_NEWEST_VELA, U55
 from tests.term import Term, graph, inputs, outputs
-
-U55 = Target.of("ethos-u55-128")
 
 
 def skipped() -> tuple[TensorGraph, dict[str, int]]:

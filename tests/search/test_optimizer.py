@@ -29,13 +29,12 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import channel_shuffle, residual, transposed_relus, transposes
+from tests.graphs import U55, U85, channel_shuffle, residual, transposed_relus, transposes
 from tests.planted import RAISES, RETYPED
 from tests.random_graphs import random_graph
 from tests.sweeps import some
 from tests.term import graph, inputs, outputs
 
-U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 IMAGE = "x:INT8[1,16,16,16]"
 #: A cost model that leaves nothing to choose.
 REFUSING = "tests.planted_costs:Refusing"

@@ -8,12 +8,10 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
-from tests.graphs import widening
+from tests.graphs import U55, U85, widening
 
-U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
 SHORT = Options(max_sram="-40%", max_flash="any", effort=1, binary_time_limit=60)
 

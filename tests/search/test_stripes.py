@@ -18,10 +18,8 @@ from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
 from tests.fake_oracle import by_vela
-from tests.graphs import widening
+from tests.graphs import U55, U85, widening
 from tests.term import graph, inputs, outputs
-
-U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 
 
 def forked(is_transposed: bool = False) -> TensorGraph:

@@ -21,10 +21,8 @@ from eqsat.vela.corrections import correct_piece, correct_reuse, reusing
 from eqsat.vela.facts import is_table_by_default, version
 from eqsat.vela.table import InSram
 from eqsat.vela.traffic import Cut, elements_read
-from tests.graphs import channel_shuffle, conv_graph, products, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, conv_graph, products, residual, transposed_relus
 from tests.term import Term, graph, inputs, outputs
-
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 def of_products(estimate: Estimate) -> int:

@@ -13,16 +13,14 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.verification.checks import Checks
 from eqsat.verification.equality import Attempt, Verifier
 from tests.fake_oracle import by_vela
-from tests.graphs import transposed_relus
+from tests.graphs import U55, transposed_relus
 from tests.planted import DROPPED
 from tests.term import graph
 
-U55 = Target.of("ethos-u55-128")
 QUICK = Options(effort=1)
 BLAMED = "though it was proved equal: the proof is wrong, please report this with the model"
 

@@ -11,15 +11,13 @@ from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
+from tests.graphs import U85
 from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
 from tests.term import inputs, outputs
-
-U85 = Target.of("ethos-u85-256")
 
 
 @pytest.fixture
