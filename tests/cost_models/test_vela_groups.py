@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -41,10 +41,8 @@ pytestmark = pytest.mark.pins
 
 
 @pytest.fixture(params=TARGETS)
-def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
-    cache = PriceCache(tmp_path / "prices")
-    yield VelaGroups(Target.of(request.param), pool, cache)
-    cache.close()
+def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
+    return VelaGroups(Target.of(request.param), pool, prices)
 
 
 def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> Unit:
