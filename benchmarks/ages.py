@@ -95,6 +95,7 @@ def _entries(file: Path) -> list[dict[str, str]]:
     return read if isinstance(read, list) else [read]
 
 
+@cache
 def in_history(commit: str, root: Path = ROOT) -> bool:
     """Says whether a commit is HEAD or comes before it."""
     asked = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
