@@ -22,7 +22,7 @@ from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Record, Study, read_lines
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
-from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa import dumps
 from tests.graphs import transposed_relus
 from tests.sweeps import some
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eqsat.report.data import RecordedRun
+from eqsat.report import RecordedRun
 from eqsat.report.tables import models, standings
 
 TARGET = "ethos-u55-128"
