@@ -13,17 +13,7 @@ from cost_models.calibration import get_spread
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
-from eqsat.options.decision import (
-    ALONE,
-    Container,
-    Decision,
-    Earned,
-    Figures,
-    MemoryLimits,
-    front,
-    more,
-    shortfall,
-)
+from eqsat.options.decision import ALONE, Container, Decision, Earned, Figures, MemoryLimits, front, more, shortfall
 from eqsat.options.options import Options
 from eqsat.search.figures import count_cycles
 from eqsat.search.optimizer import optimize_tosa
