@@ -104,17 +104,18 @@ def test_never_worse_than_either_graph(build: Callable[[], TensorGraph], target:
 def test_random_graphs_become_no_worse(seed: int) -> None:
     """Neither by the price that decides, nor by Vela's total beyond the spread of that price, nor in memory.
 
-    Of the first graph dearer ones are compiled.
+    Of graph 5 dearer ones are compiled, too.
     """
     target = (U55, Target.of("ethos-u65-256"), U85)[seed % 3]
     try:
-        result = optimized(random_graph(seed, PROFILES["vela"]), target)
+        result = optimized(random_graph(seed, PROFILES["network" if target is U85 else "vela"]), target)
     except WorkerError as e:
         assert e.refused, "Vela takes neither the graph nor any that is equal"
         return
     assert result.verified
     assert result.limits.widest.fits(Figures.of(result.calibrated, result.footprint, result.cycles))
-    assert result.binary_verified or result.warnings
+    told = [w for w in result.warnings if "is used though Vela" in w or "could not be judged" in w]
+    assert result.binary_verified or told
     is_wrong = any("Vela compiles it wrongly" in w for w in result.warnings)
     if result.explicit_cycles is not None and not is_wrong:
         assert result.calibrated <= result.explicit_calibrated
