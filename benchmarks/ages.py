@@ -55,7 +55,6 @@ MEASURES: Mapping[str, Collection[str]] = {
     "int16": _ZOO,
     "memory-modes": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
-    "never_worse": (*_SEARCH, "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
     "proposals": _SEARCH,
     "proposals-sram": _SEARCH,
     "operators": _LOWERED,
@@ -96,6 +95,7 @@ def _entries(file: Path) -> list[dict[str, str]]:
     return read if isinstance(read, list) else [read]
 
 
+@cache
 def in_history(commit: str, root: Path = ROOT) -> bool:
     """Says whether a commit is HEAD or comes before it."""
     asked = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]

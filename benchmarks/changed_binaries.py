@@ -86,63 +86,57 @@ class Subject:
     more: Samples
 
 
+#: Changes a binary, by random numbers.
+Changing = Callable[[random.Random, Binary], Change]
+
+
+def _of_command(
+    kind: str, is_meant: Callable[[Instruction], bool], changed: Callable[[random.Random, Instruction], Sequence[int]]
+) -> Changing:
+    """Returns a change of one command.
+
+    is_meant: whether a command can be changed.
+    changed: returns the words of the command after the change, none if it is gone.
+    """
+
+    def change(r: random.Random, b: Binary) -> Change:
+        found = b.instructions()
+        k = r.choice([k for k, i in enumerate(found) if is_meant(i)])
+        words = [*map(_words, found[:k]), changed(r, found[k]), *map(_words, found[k + 1 :])]
+        return Change(
+            kind, found[k].name, replace(b, stream=with_commands(b.stream, [w for one in words for w in one]))
+        )
+
+    return change
+
+
 def _words(i: Instruction) -> list[int]:
     """Returns the words of a command: one, or two with its payload."""
     first = i.layout.code | i.parameter << 16
     return [first] if i.payload is None else [first, i.payload]
 
 
-def _of_stream(b: Binary, words: Sequence[Sequence[int]]) -> Binary:
-    """Returns a binary with other commands."""
-    return replace(b, stream=with_commands(b.stream, [w for one in words for w in one]))
+def _bit(r: random.Random, i: Instruction) -> list[int]:
+    words = _words(i)
+    words[r.randrange(len(words))] ^= 1 << r.randrange(32)
+    return words
 
 
-def _bit(r: random.Random, b: Binary) -> Change:
-    """Flips a bit of a command."""
-    found = b.instructions()
-    words = [_words(i) for i in found]
-    k = r.randrange(len(words))
-    words[k][r.randrange(len(words[k]))] ^= 1 << r.randrange(32)
-    return Change("a bit of a command", found[k].name, _of_stream(b, words))
+def _by_one(r: random.Random, i: Instruction) -> list[int]:
+    words, step = _words(i), r.choice((-1, 1))
+    if i.payload is None:
+        return [words[0] & 0xFFFF | (i.parameter + step & 0xFFFF) << 16]
+    return [words[0], words[1] + step & 0xFFFFFFFF]
 
 
-def _by_one(r: random.Random, b: Binary) -> Change:
-    """Adds or subtracts one in a register."""
-    found = b.instructions()
-    words = [_words(i) for i in found]
-    k = r.choice([k for k, i in enumerate(found) if not i.layout.operation])
-    step = r.choice((-1, 1))
-    if found[k].payload is None:
-        words[k][0] = words[k][0] & 0xFFFF | (found[k].parameter + step & 0xFFFF) << 16
-    else:
-        words[k][1] = words[k][1] + step & 0xFFFFFFFF
-    return Change("a register by one", found[k].name, _of_stream(b, words))
-
-
-def _field(r: random.Random, b: Binary) -> Change:
-    """Sets a field of a command to a limit, or to its successor."""
-    found = b.instructions()
-    words = [_words(i) for i in found]
-    k = r.choice([k for k, i in enumerate(found) if i.layout.fields])
-    field = r.choice(found[k].layout.fields)
-    whole, most = found[k].parameter | (found[k].payload or 0) << 16, (1 << field.bits) - 1
+def _field(r: random.Random, i: Instruction) -> list[int]:
+    """Sets a field to a limit, or to its successor."""
+    field = r.choice(i.layout.fields)
+    whole, most = i.parameter | (i.payload or 0) << 16, (1 << field.bits) - 1
     old = whole >> field.first & most
     new = r.choice([n for n in (0, 1, most >> 1, most // 2 + 1, most - 1, most, old + 1 & most) if n != old])
     whole ^= (old ^ new) << field.first
-    words[k] = [words[k][0] & 0xFFFF | (whole & 0xFFFF) << 16, *([] if found[k].payload is None else [whole >> 16])]
-    return Change("a field at a limit", found[k].name, _of_stream(b, words))
-
-
-def _without(kind: str, operation: bool) -> Callable[[random.Random, Binary], Change]:
-    """Returns a change that removes an operation, or a setting if `operation` is false."""
-
-    def change(r: random.Random, b: Binary) -> Change:
-        found = b.instructions()
-        k = r.choice([k for k, i in enumerate(found) if i.layout.operation == operation])
-        words = [_words(i) for i in found]
-        return Change(kind, found[k].name, _of_stream(b, words[:k] + words[k + 1 :]))
-
-    return change
+    return [i.layout.code | (whole & 0xFFFF) << 16, *([] if i.payload is None else [whole >> 16])]
 
 
 def _constant(r: random.Random, b: Binary) -> Change:
@@ -153,12 +147,12 @@ def _constant(r: random.Random, b: Binary) -> Change:
 
 
 #: The kinds of changes.
-CHANGES: tuple[Callable[[random.Random, Binary], Change], ...] = (
-    _bit,
-    _by_one,
-    _field,
-    _without("a command gone", True),
-    _without("a setting gone", False),
+CHANGES: tuple[Changing, ...] = (
+    _of_command("a bit of a command", lambda i: True, _bit),
+    _of_command("a register by one", lambda i: not i.layout.operation, _by_one),
+    _of_command("a field at a limit", lambda i: bool(i.layout.fields), _field),
+    _of_command("a command gone", lambda i: i.layout.operation, lambda r, i: ()),
+    _of_command("a setting gone", lambda i: not i.layout.operation, lambda r, i: ()),
     _constant,
 )
 
@@ -182,14 +176,12 @@ def _subject(name: str, graph: TensorGraph, target: str, via: Pool) -> Subject |
         binary = binary_of(raw_of(compile_graph(graph, Target.of(target), via)))
     except (WorkerError, LostOutputs):
         return None
-    if len(binary.instructions()) > 20 * _MOST_COMMANDS:
+    if len(binary.commands()) > _MOST_COMMANDS or len(binary.read_only) < 16 or len(graph.inputs) != len(binary.inputs):
         return None
     few, more = (_drawn(graph, buffer, n, via) for n in (_SAMPLES, _MORE_SAMPLES))
     if few is None or more is None:
         return None
     subject = Subject(name, graph, binary, few, more)
-    if len(binary.commands()) > _MOST_COMMANDS or len(binary.read_only) < 16 or len(graph.inputs) != len(binary.inputs):
-        return None
     right = outcome(subject, binary, few) == "unnoticed" and prove_binary(graph, binary).verdict == PROVED
     return subject if right else None
 

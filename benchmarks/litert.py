@@ -16,7 +16,6 @@ It does so in its best settings, as for `stock-best`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.study import TARGETS, listed
+from benchmarks.study import TARGETS, arguments, listed
 from eqsat.bench import isolated
 from eqsat.bench.cells import LITERT, Model, key, model_sets, sources
 from eqsat.bench.fields import Record
@@ -154,7 +153,7 @@ def _last_words(text: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("task", choices=("setup", "measure"))
     parser.add_argument("environment", type=Path, help="directory of the LiteRT environment")
     parser.add_argument("--models", type=listed, default=["zoo"], help="as for eqsat bench")

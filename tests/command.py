@@ -31,6 +31,14 @@ def python(*arguments: object, env: dict[str, str] | None = None, **how: Any) ->
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": path, **(env or {})}, **given)
 
 
+def install(place: Path, group: str, *points: str) -> None:
+    """Writes what says that a package in a directory has entry points, "name = module:object", of a group."""
+    info = place / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *points, ""]))
+
+
 def run_vela(tosa: bytes, target: str, place: Path, *flags: str) -> str:
     """Returns what Vela's command prints, which compiles a graph into files `graph_*` of a directory."""
     (place / "graph.tosa").write_bytes(tosa)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
@@ -15,6 +16,9 @@ from eqsat.tosa.locations import Origin, text
 from eqsat.vela.facts import is_table_by_default, version
 from tests.term import graph, inputs, outputs
 
+#: An accelerator of each family.
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+U55, U65, U85 = (Target.of(name) for name in TARGETS)
 #: For graphs that trade memory for cycles as the newest Vela places and prices their tensors; an older one has nothing
 #: to trade there.
 ON_THE_NEWEST_VELA = pytest.mark.skipif(is_table_by_default(version()), reason="made for the newest Vela")

@@ -20,6 +20,7 @@ from typing import Any
 from benchmarks.discovery.find import Discoverer
 from benchmarks.discovery.neighbourhoods import neighbourhoods, replaced
 from benchmarks.discovery.rules import module
+from benchmarks.study import arguments
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
@@ -66,11 +67,8 @@ def _print(told: dict[str, Any]) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.discovery",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = arguments(__doc__)
+    parser.prog = "python -m benchmarks.discovery"
     commands = parser.add_subparsers(required=True, dest="command")
     graph = commands.add_parser("graph", help="look in one graph")
     graph.add_argument("source", type=Path, help="a .tosa file (TOSA 1.0 flatbuffer) to cut neighbourhoods from")

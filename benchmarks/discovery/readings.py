@@ -34,11 +34,7 @@ _ONE: Mapping[str, Callable[[int, int, int], _Split]] = {
 _SEVERAL: Mapping[str, Callable[[int, int, int, int], _Split]] = {
     "columns": lambda h, w, c, k: ((h, w // k, k, c), (0, 1, 2, 3), (1, h, w // k, k * c)),
     "rows": lambda h, w, c, k: ((h // k, k, w, c), (0, 2, 1, 3), (1, h // k, w, k * c)),
-    "blocks": lambda h, w, c, k: (
-        (h // k, k, w // k, k, c),
-        (0, 2, 1, 3, 4),
-        (1, h // k, w // k, k * k * c),
-    ),
+    "blocks": lambda h, w, c, k: ((h // k, k, w // k, k, c), (0, 2, 1, 3, 4), (1, h // k, w // k, k * k * c)),
     "wide": lambda h, w, c, k: ((h, w, k, c // k), (0, 1, 2, 3), (1, h, w * k, c // k)),
     "tall": lambda h, w, c, k: ((h, w, k, c // k), (0, 2, 1, 3), (1, h * k, w, c // k)),
     "large": lambda h, w, c, k: ((h, w, k, k, c // k // k), (0, 2, 1, 3, 4), (1, h * k, w * k, c // k // k)),

@@ -354,41 +354,22 @@ def _generalized_mean(x: Tensor) -> Tensor:
     return x.clamp(min=1e-3).pow(3.0).mean((2, 3), keepdim=True).pow(1 / 3)
 
 
+_ACTIVATIONS = """
+ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SELU GELU GELU(tanh) SiLU Mish Softplus Softsign Softshrink Hardshrink
+Tanhshrink Threshold Hardtanh Hardsigmoid Hardswish Sigmoid LogSigmoid Tanh GLU Softmax Softmin LogSoftmax
+"""
+#: Arguments of the activations that need some.
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    **{"PReLU": (8,), "GELU(tanh)": ("tanh",), "Threshold": (0.1, 0.2)},
+    **dict.fromkeys(("GLU", "Softmax", "Softmin", "LogSoftmax"), (1,)),
+}
+
 #: Cases by group and name.
 CASES: dict[str, dict[str, Case]] = {
     "Activations": {
         **{
-            f"nn.{name}": Case(make)
-            for name, make in {
-                "ReLU": nn.ReLU,
-                "ReLU6": nn.ReLU6,
-                "LeakyReLU": nn.LeakyReLU,
-                "PReLU": partial(nn.PReLU, 8),
-                "RReLU": nn.RReLU,
-                "ELU": nn.ELU,
-                "CELU": nn.CELU,
-                "SELU": nn.SELU,
-                "GELU": nn.GELU,
-                "GELU(tanh)": partial(nn.GELU, "tanh"),
-                "SiLU": nn.SiLU,
-                "Mish": nn.Mish,
-                "Softplus": nn.Softplus,
-                "Softsign": nn.Softsign,
-                "Softshrink": nn.Softshrink,
-                "Hardshrink": nn.Hardshrink,
-                "Tanhshrink": nn.Tanhshrink,
-                "Threshold": partial(nn.Threshold, 0.1, 0.2),
-                "Hardtanh": nn.Hardtanh,
-                "Hardsigmoid": nn.Hardsigmoid,
-                "Hardswish": nn.Hardswish,
-                "Sigmoid": nn.Sigmoid,
-                "LogSigmoid": nn.LogSigmoid,
-                "Tanh": nn.Tanh,
-                "GLU": partial(nn.GLU, 1),
-                "Softmax": partial(nn.Softmax, 1),
-                "Softmin": partial(nn.Softmin, 1),
-                "LogSoftmax": partial(nn.LogSoftmax, 1),
-            }.items()
+            f"nn.{name}": Case(partial(getattr(nn, name.partition("(")[0]), *_ARGUMENTS.get(name, ())))
+            for name in _ACTIVATIONS.split()
         },
         "h-swish by hand: x * relu6(x + 3) / 6": _of(lambda x: x * F.relu6(x + 3) / 6),
         "x * sigmoid(1.702 * x)": _of(lambda x: x * torch.sigmoid(1.702 * x)),

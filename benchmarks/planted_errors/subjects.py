@@ -102,30 +102,14 @@ _HEADS: dict[str, tuple[Callable[..., Term], int, bool]] = {
     "chain": (_chain, 1, True),
     "rescales": (lambda x: _clamp(_scale(_scale(x, 1.37), 0.61), -70, 127), 1, True),
     "convolution": (_convolution, 1, False),
-    "addition": (
-        lambda x, y: _clamp(_narrow(_wide(x) + _wide(_clamp(y, -100, 90)), 0.6, x), -90, 120),
-        2,
-        True,
-    ),
+    "addition": (lambda x, y: _clamp(_narrow(_wide(x) + _wide(_clamp(y, -100, 90)), 0.6, x), -90, 120), 2, True),
     "subtraction": (lambda x, y: _clamp(_narrow(_wide(x) - _wide(y), 0.7, x), -100, 100), 2, False),
     "product": (lambda x, y: _narrow(_wide(x) * _wide(_clamp(y, -50, 50)), 1 / (64 * _unit(x)), x), 2, False),
-    "selection": (
-        lambda x, y: (_wide(x) > _wide(y))("select", _clamp(x, -100, 90), _clamp(y, -80, 100)),
-        2,
-        True,
-    ),
+    "selection": (lambda x, y: (_wide(x) > _wide(y))("select", _clamp(x, -100, 90), _clamp(y, -80, 100)), 2, True),
     "joined": (_joined, 2, False),
-    "choice": (
-        lambda x, y, z: (_wide(x) > 100 * _unit(x))("select", _clamp(y, -100, 90), z),
-        3,
-        True,
-    ),
+    "choice": (lambda x, y, z: (_wide(x) > 100 * _unit(x))("select", _clamp(y, -100, 90), z), 3, True),
     "sum": (_sum, 3, False),
-    "highest": (
-        lambda x, y, z: _narrow(_wide(x).min(_wide(y)).max(_wide(_clamp(z, -90, 60))), 0.9, x),
-        3,
-        False,
-    ),
+    "highest": (lambda x, y, z: _narrow(_wide(x).min(_wide(y)).max(_wide(_clamp(z, -90, 60))), 0.9, x), 3, False),
 }
 
 

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from eqsat.checking import user_rules
 from eqsat.ground.files import InputError
 from eqsat.target import Target, TargetError
 from eqsat.target.configuration import parse_target
-
-ROOT = Path(__file__).parents[2]
+from tests.command import ROOT, install
 
 
 def test_configurations_by_name():
@@ -96,10 +94,7 @@ def test_an_unknown_model_names_the_remedies(monkeypatch, tmp_path):
 
 def test_another_package_brings_a_model(tmp_path, monkeypatch):
     (tmp_path / "their_models.py").write_text("def make(): ...\n")
-    info = tmp_path / "theirs-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[eqsat.models]\nwakeword = their_models:make\n")
+    install(tmp_path, "eqsat.models", "wakeword = their_models:make")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     model = Model.find("wakeword")
     assert model == Model("wakeword", "their_models:make")

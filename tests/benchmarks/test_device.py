@@ -15,8 +15,7 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.defects import DEFECTS
-
-U55 = Target.of("ethos-u55-128")
+from tests.graphs import U55
 
 
 def test_a_pattern_finds_the_graph_of_its_defect() -> None:

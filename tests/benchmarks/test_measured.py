@@ -13,12 +13,10 @@ from cost_models.calibration import calibration
 from cost_models.command_stream import price
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from tests.device.pieces import addition, convolution, of, table
-
-U55 = Target.of("ethos-u55-128")
+from tests.graphs import U55
 
 
 def test_cells_are_priced_by_all_models_and_by_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import ablation, changed_binaries, never_worse, whole_job
+from benchmarks import ablation, changed_binaries, whole_job
 from benchmarks.__main__ import studies
 from benchmarks.ablation import ALL, WITHOUT, ratios
 from benchmarks.changed_binaries import CHANGES, TARGETS, share
@@ -23,7 +22,7 @@ from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Record, Study, read_lines
 from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
-from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa import dumps
 from tests.graphs import transposed_relus
 from tests.sweeps import some
 
@@ -136,44 +135,6 @@ def test_families_are_left_out(tmp_path: Path) -> None:
     assert measured[ALL]["relus"] < measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"] <= 1
     gain = measured["none"]["relus"] / measured[ALL]["relus"]
     assert f"| across | relus | {gain:.3f} | {gain:.3f} |" in text and _run(tmp_path, *asked) == (records, text)
-
-
-KEPT = {
-    **{"cycles": 5, "calibrated": 5, "given": 4, "given_calibrated": 5, "allowed": 5},
-    **{"fits": True, "verified": True, "binary_verified": True, "warnings": []},
-}
-
-
-def test_what_is_a_fault() -> None:
-    for change, fault in (
-        ({}, None),
-        ({"cycles": 6}, "dearer"),
-        ({"calibrated": 6}, "dearer"),
-        ({"fits": False}, "above"),
-        ({"verified": False}, "not verified"),
-        ({"binary_verified": None}, "not judged"),
-        ({"binary_verified": None, "warnings": ["told"]}, None),
-        ({"binary_verified": False}, "wrong binary"),
-    ):
-        found = never_worse.faults({**KEPT, **change})
-        assert [f for f in found if fault is None or fault not in f] == [] and bool(found) == (fault is not None)
-
-
-@pytest.mark.slow
-def test_it_runs_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = {name: replace(options, effort=1) for name, options in never_worse.RELAXED.items()}
-    monkeypatch.setattr(never_worse, "RELAXED", quick)
-    _saved(tmp_path)
-    asked = ["--first", "11", "--graphs", "12", "--zoo", str(tmp_path), "--out", str(tmp_path / "out")]
-    assert never_worse.STUDY.main(asked) == 0
-    random, *lines = read_lines(tmp_path / "out/records.jsonl")
-    assert random["seed"] == 11 and [line["limits"] for line in lines] == list(never_worse.RELAXED)
-    assert lines[0]["calibrated"] < lines[0]["stock_calibrated"]
-    before = (tmp_path / "out/records.jsonl").read_text()
-    assert never_worse.STUDY.main(asked) == 0 and (tmp_path / "out/records.jsonl").read_text() == before
-    assert "1 random graphs" in capsys.readouterr().out
 
 
 @pytest.mark.slow

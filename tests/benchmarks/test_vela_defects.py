@@ -8,14 +8,7 @@ from itertools import product
 
 import pytest
 
-from benchmarks.vela_defects import (
-    GRAPHS,
-    NOT_RUN_ELSEWHERE,
-    REFUSED_ELSEWHERE,
-    equal_weights,
-    is_wrong,
-    verdict,
-)
+from benchmarks.vela_defects import GRAPHS, NOT_RUN_ELSEWHERE, REFUSED_ELSEWHERE, equal_weights, is_wrong, verdict
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
 from eqsat.choice.choice import build

@@ -6,18 +6,21 @@ from typing import Annotated
 
 import pytest
 
-from eqsat import Call, kinds, op, rule, symbols
+from eqsat.checking import soundness
 from eqsat.checking.proofs import prove
 from eqsat.checking.random_graphs import random_graph
-from eqsat.checking.soundness import check
+from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import saturate
+from eqsat.egraph.kinds import Value, op
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import NOT_GREATER
 from tests.sweeps import some
 from tests.term import graph, inputs, outputs
 
-x, y = symbols("x y", kinds.Value)
+x, y = symbols("x y", Value)
 
 
 @pytest.mark.slow
@@ -31,7 +34,7 @@ def test_nearly_all_e_nodes_are_proved(first: int) -> None:
 
 def test_all_e_nodes_of_a_small_graph_are_proved() -> None:
     frozen = saturate(random_graph(7), RULES)
-    checked = check(frozen.source, RULES)
+    checked = soundness.check(frozen.source, RULES)
     assert checked.proved == checked.evaluated == frozen.n_nodes and not checked.undecided
 
 
@@ -42,7 +45,7 @@ def test_a_removal_that_loses_the_outputs_value_is_not_proved() -> None:
     a, b = (v.rescale("INT32") for v in inputs("a:INT8[1,2,2,4] b:INT8[1,2,2,4]"))
     by = a.const(24)
     g = outputs((a + b).lsl(by).asr(by))
-    assert check(g, [forgetful], trials=0).undecided == {"output": 1}
+    assert soundness.check(g, [forgetful], trials=0).undecided == {"output": 1}
 
 
 def compared_with_a_constant() -> TensorGraph:
@@ -53,16 +56,16 @@ def compared_with_a_constant() -> TensorGraph:
 
 def test_an_error_that_samples_miss_is_not_proved() -> None:
     """It shows on one of 65,536 codes."""
-    checked = check(compared_with_a_constant(), [NOT_GREATER])
+    checked = soundness.check(compared_with_a_constant(), [NOT_GREATER])
     assert checked.frozen.saturation.matches["not-greater"] and checked.undecided == {"logical_not": 1, "output": 1}
-    assert check(compared_with_a_constant(), []).undecided == {}
+    assert soundness.check(compared_with_a_constant(), []).undecided == {}
 
 
 def test_an_overflow_that_the_source_does_not_have_is_not_proved() -> None:
     """Both sides are the same sum modulo 2^32."""
     add = symbols("add", Annotated[Call, op("add")])
-    z = symbols("z", kinds.Value)
+    z = symbols("z", Value)
     associated = rule("associated", add(add(x, y), z), add(x, add(y, z)))
     g = graph("a:INT32[2,3] b:INT32[2,3] c:INT32[2,3]", lambda a, b, c: a + b + c)
-    checked = check(g, [associated], trials=0)
+    checked = soundness.check(g, [associated], trials=0)
     assert checked.frozen.saturation.matches["associated"] and checked.undecided

@@ -17,10 +17,10 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.command import run
+from tests.command import ROOT, install, run
 from tests.term import Term, graph, inputs, outputs
 
-EXAMPLE = str(Path(__file__).parents[2] / "examples" / "custom_rule.py")
+EXAMPLE = str(ROOT / "examples" / "custom_rule.py")
 HEAD = """from eqsat import extern, kinds, rule, symbols
 f, g, m = symbols("f", kinds.Unary), symbols("g", kinds.Unary), symbols("m", kinds.Move)
 x, y = symbols("x y", kinds.Value)
@@ -175,10 +175,7 @@ def test_names_of_functions_and_variables_are_free(tmp_path: Path) -> None:
 def test_an_entry_point_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an installed package would offer it; it takes part only where it is named."""
     (tmp_path / "reversal_rules.py").write_text(Path(EXAMPLE).read_text())
-    info = tmp_path / "reversal_rules-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: reversal-rules\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[eqsat.rules]\nreversals = reversal_rules\n")
+    install(tmp_path, "eqsat.rules", "reversals = reversal_rules")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "reversals" in user_rules.available()
     assert [r.name for r in user_rules.find("reversals").rules] == ["reverse-reverse", "reverse-unary"]

@@ -20,10 +20,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import Copy, remedies
-from tests.graphs import ON_THE_NEWEST_VELA, are_equal, operators
+from tests.graphs import ON_THE_NEWEST_VELA, TARGETS, are_equal, operators
 from tests.term import Term, finish, graph, inputs, outputs
 
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 COPIES = remedies(Copy, Target.of(TARGETS[0]).family)
 
 

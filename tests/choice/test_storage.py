@@ -9,18 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build
 from eqsat.choice.storage import view_costs
 from eqsat.egraph.encoding import saturate
-from eqsat.ground.worker import Pool
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import numbers, version
 from extraction import extract
 from tests.fake_oracle import by_vela
+from tests.graphs import TARGETS
 from tests.term import Term, graph, inputs, outputs
 
 X, PART = "x:INT8[1,16,8,32]", (1, 9, 8, 32)
@@ -71,24 +69,21 @@ def _charged(choices: Choices, choice: dict[int, int]) -> float:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
-def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, prices: PriceCache) -> None:
+@pytest.mark.parametrize("model", TARGETS, indirect=True)
+def test_a_part_costs_what_vela_copies(model: VelaGroups, reader: str) -> None:
     write, copied = READERS[reader]
-    copied = copied and not (reader == "transpose" and Target.of(target).family.transposes.fused)
-    model = VelaGroups(Target.of(target), pool, prices)
+    copied = copied and not (reader == "transpose" and model.target.family.transposes.fused)
     choices = build(saturate(graph(X, lambda x: write(part(_computed(x)))), []), model)
     found = extract(choices.graph)
     written, _ = choices.tensor_graph(found.choice)
-    rows = [r for r in compile_graph(written, model.target, pool).rows if r.operator == "MemoryCopy"]
+    rows = [r for r in compile_graph(written, model.target, model.pool).rows if r.operator == "MemoryCopy"]
     assert bool(_charged(choices, found.choice)) == copied
     if reader not in ("concat", "transpose"):  # the copies that CONCATs and, on U85, TRANSPOSEs are
         assert bool(rows) == copied
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
-def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, prices: PriceCache) -> None:
-    model = VelaGroups(Target.of(target), pool, prices)
-
+@pytest.mark.parametrize("model", TARGETS[:2], indirect=True)
+def test_a_part_is_copied_once_for_all_its_readers(model: VelaGroups) -> None:
     def charged(turned: int) -> float:
         (x,) = inputs(X)
         x = part(_computed(x))
@@ -99,10 +94,9 @@ def test_a_part_is_copied_once_for_all_its_readers(target: str, pool: Pool, pric
     assert charged(1) == charged(3) > 0
 
 
-def test_an_output_is_a_copy(pool: Pool, prices: PriceCache) -> None:
-    choices = build(
-        saturate(graph(X, lambda x: part(_computed(x))), []), VelaGroups(Target.of("ethos-u55-128"), pool, prices)
-    )
+@pytest.mark.parametrize("model", TARGETS[:1], indirect=True)
+def test_an_output_is_a_copy(model: VelaGroups) -> None:
+    choices = build(saturate(graph(X, lambda x: part(_computed(x))), []), model)
     assert _charged(choices, extract(choices.graph).choice) > 0
 
 
@@ -111,28 +105,25 @@ def sliced_and_alone(made: Callable[[Term], Term | tuple[Term, ...]]) -> tuple[T
     return (graph(X, lambda x: made(part(_computed(x)))), graph("x:INT8[1,9,8,32]", lambda x: made(_computed(x))))
 
 
-@pytest.mark.parametrize(
-    "target, in_place", [("ethos-u55-128", False), ("ethos-u65-256", False), ("ethos-u85-256", True)]
-)
-def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
-    target: str, in_place: bool, pool: Pool, prices: PriceCache
-) -> None:
+@pytest.mark.parametrize("model, in_place", zip(TARGETS, (False, False, True)), indirect=["model"])
+def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(model: VelaGroups, in_place: bool) -> None:
     """Vela makes a sum and a product of it there, of all the tensor (`tests` ask by the commands' cycles)."""
-    model = VelaGroups(Target.of(target), pool, prices)
     graphs = sliced_and_alone(lambda x: _multiplied(x, 1518500250))
-    cycles = [sum(r.cycles for r in compile_graph(g, model.target, pool).rows if r.operator != "Clamp") for g in graphs]
+    cycles = [
+        sum(r.cycles for r in compile_graph(g, model.target, model.pool).rows if r.operator != "Clamp") for g in graphs
+    ]
     choices = build(saturate(graphs[0], []), model)
     assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
     if numbers(version()) >= (5, 2):  # before, it computes the part alone, which is charged as a copy all the same
         assert (cycles[0] <= 1.1 * cycles[1]) == in_place
 
 
-def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, prices: PriceCache) -> None:
+@pytest.mark.parametrize("model", TARGETS[2:], indirect=True)
+def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(model: VelaGroups) -> None:
     """The whole has another reader, so that no TRANSPOSE fuses into what computes it."""
-    model = VelaGroups(Target.of("ethos-u85-256"), pool, prices)
     moves = ("MemoryCopy", "Transpose")
     sliced, alone = (
-        sum(r.cycles for r in compile_graph(g, model.target, pool).rows if r.operator in moves)
+        sum(r.cycles for r in compile_graph(g, model.target, model.pool).rows if r.operator in moves)
         for g in sliced_and_alone(lambda x: (x.transpose(0, 2, 1, 3).clamp(-50, 70), x.clamp(-40, 40)))
     )
     assert sliced <= alone
@@ -158,21 +149,22 @@ def copies(choices: Choices, choice: dict[int, int]) -> float:
     )
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
-def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, prices: PriceCache) -> None:
-    model = VelaGroups(Target.of(target), pool, prices)
+@pytest.mark.parametrize("model", TARGETS, indirect=True)
+def test_a_value_is_copied_for_every_shape_but_one(model: VelaGroups) -> None:
     for shapes in ((A,), (B,), (B, B), (A, B), (A, C), (B, C), (A, B, C)):
         choices = build(saturate(viewed(*shapes), []), model)
         found = extract(choices.graph)
         written, _ = choices.tensor_graph(found.choice)
-        rows = [r.priced for r in by_vela(written, model.target, pool).estimate.rows if r.operator == "MemoryCopy"]
+        rows = [
+            r.priced for r in by_vela(written, model.target, model.pool).estimate.rows if r.operator == "MemoryCopy"
+        ]
         assert len(rows) == len(set(shapes)) - 1
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 
 
-def test_a_copy_without_a_price_is_no_price(pool: Pool, prices: PriceCache) -> None:
+@pytest.mark.parametrize("model", TARGETS[2:], indirect=True)
+def test_a_copy_without_a_price_is_no_price(model: VelaGroups) -> None:
     """Workers that die leave some copies unpriced."""
-    model = VelaGroups(Target.of("ethos-u85-256"), pool, prices)
     choices = build(saturate(viewed(A, B), []), model)
     found = choices.candidates
     unpriced = [replace(c, price=replace(c.price, copied=math.inf)) if c.price.copied else c for c in found]

@@ -76,11 +76,16 @@ def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
 
 
 def test_v_shows_what_is_logged_and_leaves_logging_as_it_was(source: Path, tmp_path: Path) -> None:
-    logger = logging.getLogger("eqsat")
+    """The title is no markup, and the seconds of stages are shown with -v alone."""
+    logger, named = logging.getLogger("eqsat"), source.rename(tmp_path / "a[red]b.tosa")
     before = logger.level, logger.propagate, list(logger.handlers)
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "-v", "--effort", 1)
-    assert re.search(r"\[\d+\.\d s\] saturate: \d+ e-nodes, saturated\n", result.stderr) and "verify" in result.stderr
-    assert (logger.level, logger.propagate, logger.handlers) == before
+    for verbose in (False, True):
+        result = run("optimize", named, "-t", "ethos-u85-256", "-o", tmp_path / "out", "--effort", 0, *["-v"] * verbose)
+        assert result.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in result.stdout
+        assert ("in all; by stage, some at once: " in result.stdout) == verbose
+        assert bool(re.search(r"\[\d+\.\d s\] saturate: \d+ e-nodes, saturated\n", result.stderr)) == verbose
+        assert ("verify" in result.stderr) == verbose
+        assert (logger.level, logger.propagate, logger.handlers) == before
 
 
 def test_a_users_code_that_fails_is_one_line(source: Path, tmp_path: Path) -> None:

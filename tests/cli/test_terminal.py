@@ -54,16 +54,6 @@ def test_a_name_is_shown_as_text_in_an_error_and_out_of_a_saved_run(tmp_path: Pa
     assert done.output.startswith("a[red]b\\x1b[31m\\x1b]0;title")
 
 
-def test_a_title_is_no_markup_and_seconds_of_stages_are_shown_with_v_alone(tmp_path: Path) -> None:
-    source = tmp_path / "a[red]b.tosa"
-    source.write_bytes(Path("examples/upscale.tosa").read_bytes())
-    arguments = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "o.tosa", "--effort", "0")
-    for verbose in (False, True):
-        done = run(*arguments, *["-v"] * verbose)
-        assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
-        assert ("in all; by stage, some at once: " in done.output) == verbose
-
-
 def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:
     shown = run("--help").output
     assert -1 < shown.index("compile ") < shown.index("optimize ") < shown.index("bench ")

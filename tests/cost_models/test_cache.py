@@ -16,6 +16,7 @@ import pytest
 from cost_models.cache import PriceCache
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
+from tests.command import ROOT
 
 WRITER = """
 import sys
@@ -50,8 +51,7 @@ def test_prices_stay(tmp_path: Path) -> None:
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite"
-    root = Path(__file__).parents[2]
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, who], cwd=root) for who in "ab"]
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, who], cwd=ROOT) for who in "ab"]
     assert [w.wait(120) for w in writers] == [0, 0]
     keys = [f"{who}{i}" for who in "ab" for i in range(40)]
     assert asked(path, *keys) == {k: float(k[1:]) for k in keys}

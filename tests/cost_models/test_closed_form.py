@@ -14,11 +14,9 @@ from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Const, Type
 from eqsat.vela.compile import compile_graph
-from tests.graphs import channel_shuffle, conv_graph, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, conv_graph, transposed_relus
 from tests.term import graph
 from tests.unit_graph import total, units_of
-
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 def tower(size: int, width: int, kernel: int) -> TensorGraph:

@@ -20,7 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Steps
 from eqsat.vela.compile import compile_graph
 from tests.cost_models.test_vela_groups import move
-from tests.graphs import channel_shuffle, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, residual, transposed_relus
 from tests.term import inputs, outputs
 from tests.unit_graph import total, units_of
 
@@ -29,7 +29,6 @@ WITHOUT_VELA = ("op_count", "bytes_moved", "analytic", EXAMPLE)
 
 
 MODELS = (*WITHOUT_VELA, "vela_groups")
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 def make(name: str, target: str, pool: Pool | None = None, cache: PriceCache | None = None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -33,20 +33,16 @@ from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from tests.cost_models import a16w8
-from tests.graphs import residual
+from tests.graphs import TARGETS, residual
 from tests.term import Term, graph, inputs, outputs
 from tests.unit_graph import units_of
 
 pytestmark = pytest.mark.pins
 
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-
 
 @pytest.fixture(params=TARGETS)
-def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
-    cache = PriceCache(tmp_path / "prices")
-    yield VelaGroups(Target.of(request.param), pool, cache)
-    cache.close()
+def model(request: pytest.FixtureRequest, pool: Pool, prices: PriceCache) -> VelaGroups:
+    return VelaGroups(Target.of(request.param), pool, prices)
 
 
 def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> Unit:

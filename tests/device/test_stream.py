@@ -81,11 +81,12 @@ def test_a_header_that_is_none_is_named(data: bytes, said: str) -> None:
         read_header(data)
 
 
-def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(
+    monkeypatch: pytest.MonkeyPatch, pool: Pool
+) -> None:
     """On Ethos-U55 a TRANSPOSE is many poolings, between which only addresses are set."""
     g = graph("x:INT8[6,5,7,4]", lambda x: x.transpose(1, 0, 3, 2).relu())
-    with Pool(1) as pool:
-        stream = binary_of(raw_of(compile_graph(g, Target.of("ethos-u55-128"), pool))).stream
+    stream = binary_of(raw_of(compile_graph(g, Target.of("ethos-u55-128"), pool))).stream
     found = list(commands(stream))
     shared = [a.kernel is b.kernel for a, b in pairwise(c for c in found if isinstance(c, Pooling))]
     assert sum(shared) > 20

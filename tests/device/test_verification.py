@@ -22,9 +22,8 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
+from tests.graphs import U55, U85
 from tests.term import inputs, outputs
-
-U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)

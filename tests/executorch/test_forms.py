@@ -194,7 +194,7 @@ def test_an_argmax_reads_integers_and_is_the_first_of_equal_ones(axis: int, keep
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", QUANTIZATIONS)
-def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
+def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str, pool: Pool) -> None:
     target = "ethos-u85-256"
     given = program(argmax(1), (1, 10, 6, 7), target=target, kind=kind)
     (x,) = given.example_inputs[0]
@@ -202,8 +202,7 @@ def test_an_argmax_runs_on_u85_with_pytorchs_integers(kind: str) -> None:
     assert set(cpu_operators(edge)) == {"quantized_decomposed.quantize_per_tensor"}
     (result,) = session.results
     assert result.verified and result.binary_verified
-    with Pool(1) as pool:
-        (found,) = (v.data for v in run_model(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
+    (found,) = (v.data for v in run_model(edge.to_executorch().buffer, [x.numpy()], pool).outputs.values())
     assert (found.reshape(-1) == given.module()(x).numpy().reshape(-1)).all()
 
 

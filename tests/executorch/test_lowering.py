@@ -100,14 +100,13 @@ def by_default(make: Callable[[], Any], target: str) -> tuple[Any, Session, byte
 
 @pytest.mark.pins
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
+def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target, pool: Pool):
     spec, (_, session, buffer) = EthosUCompileSpec(target), by_default(pixel_shuffle, target)
     (result,) = session.results
     assert result.verified and result.chosen == "eqsat" and result.calibrated < result.stock_calibrated
     assert session.stepped_back == 0
     tuned = Target.from_compile_spec(spec).with_flags(result.settings)
-    with Pool(1) as pool:  # what Vela gets is what was priced
-        assert compile_tosa(result.tosa, tuned, pool).cycles == result.cycles
+    assert compile_tosa(result.tosa, tuned, pool).cycles == result.cycles, "what Vela gets is what was priced"
     assert b"EthosUBackend" in buffer and b"Eqsat" not in buffer
 
 
@@ -181,7 +180,7 @@ def test_one_module_of_int16_in_a_network_of_int8():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_permute_that_stock_loses_is_kept(target):
+def test_the_permute_that_stock_loses_is_kept(target, pool: Pool):
     _, session, _ = by_default(sub_permute, target)
     (result,) = session.results
     assert result.verified and result.chosen != "stock"
@@ -192,8 +191,7 @@ def test_the_permute_that_stock_loses_is_kept(target):
     graph = loads(result.tosa)
     assert graph.nodes[graph.outputs[0]].shape == (1, 6, 8, 4)
     (x,) = samples(domains(graph), 4)[3]
-    with Pool(1) as pool:
-        (y,) = run_reference(result.tosa, [x], pool)
+    (y,) = run_reference(result.tosa, [x], pool)
     # quantized 1 - x falls as x rises, element by element, in the permuted order
     assert np.corrcoef(y.ravel().astype(float), x.transpose(0, 2, 3, 1).ravel().astype(float))[0, 1] < -0.9
 
@@ -284,7 +282,7 @@ def test_a_pte_of_several_delegates_grows_as_far_as_it_may():
 
 
 @pytest.mark.pins
-def test_what_ships_is_compiled_with_the_chosen_settings():
+def test_what_ships_is_compiled_with_the_chosen_settings(pool: Pool):
     target = "ethos-u55-128"
     # thin, wide and thin again: where Vela computes rows in turns, the wide tensors are never there as a whole
     a, b, c = (torch.nn.Conv2d(i, o, 3, padding=1) for i, o in ((8, 48), (48, 48), (48, 8)))
@@ -295,6 +293,5 @@ def test_what_ships_is_compiled_with_the_chosen_settings():
     assert not session.stepped_back and result.settings and result.footprint.sram < result.stock_footprint.sram
     assert spec.compiler_flags == EthosUCompileSpec(target).compiler_flags
     payload = edge.to_executorch().buffer
-    with Pool(1) as pool:
-        plain = compile_tosa(result.tosa, Target.of(target), pool)
+    plain = compile_tosa(result.tosa, Target.of(target), pool)
     assert result.raw["stream"] in payload and plain.stream not in payload

@@ -14,13 +14,10 @@ from eqsat.egraph.engine import Budget
 from eqsat.explain import ExplainError, Explanation, explain, view
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from extraction import extract
 from tests.explain.test_chains import halves
-from tests.graphs import channel_shuffle, located, transposed_relus
-
-U85 = Target.of("ethos-u85-256")
+from tests.graphs import U85, channel_shuffle, located, transposed_relus
 
 
 def optimized(build, where: Path, origins: bool = False, **options) -> Result:

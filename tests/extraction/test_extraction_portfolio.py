@@ -18,6 +18,7 @@ from eqsat.ground.files import InputError
 from extraction import ChoiceGraph, Infeasible, SolverUnavailable, check, exact, extract, portfolio, stopping
 from extraction.neighbourhood import Neighbours
 from extraction.stopping import is_over, stop_asked
+from tests.command import install, python
 
 
 def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
@@ -160,10 +161,7 @@ def test_ctrl_c_while_clingo_begins_leaves_no_thread_behind(tmp_path):
 
 
 def test_entry_points_add_extractors(tmp_path, monkeypatch):
-    package = tmp_path / "theirs-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[extraction.extractors]\nfirst = theirs:extract\n")
+    install(tmp_path, "extraction.extractors", "first = theirs:extract")
     (tmp_path / "theirs.py").write_text(
         "from extraction import Extraction\n"
         "def extract(graph, *, time_limit, seed, warm_start):\n"
@@ -178,7 +176,7 @@ def test_the_package_knows_nothing_of_tensors():
     program = (
         "import extraction, sys; print(*sorted(m for m in sys.modules if m.split('.')[0] in ('eqsat', 'cost_models')))"
     )
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    loaded = python("-c", program, check=True).stdout.split()
     assert [m for m in loaded if m not in ("eqsat", "eqsat.ground") and not m.startswith("eqsat.ground.")] == []
 
 

@@ -23,6 +23,7 @@ from eqsat.ground.files import (
     read_bytes,
     write_atomically,
 )
+from tests.command import ROOT
 
 
 def test_an_output_has_the_permissions_that_the_user_gives_to_new_files(tmp_path: Path) -> None:
@@ -120,7 +121,6 @@ def test_outputs_are_checked_one_by_one_and_together(tmp_path: Path) -> None:
         check_outputs({"-o": place, "--report": place})
 
 
-ROOT = Path(__file__).parents[2]
 KILLED = """
 import os, signal, sys
 from eqsat.ground.temporary import make_directory

@@ -11,6 +11,7 @@ import pytest
 from eqsat.ground.files import InputError, PluginError
 from eqsat.ground.registry import Registry
 from extraction import ChoiceGraph, extract
+from tests.command import install
 
 PARTS = Registry("part", "tests.parts", {"path": "pathlib:Path"})
 GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
@@ -27,11 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_kind_of_name(place: Path) -> None:
     (place / "neighbour_of_parts.py").write_text("VALUE = 7\n")
     (place / "their_parts.py").write_text("from neighbour_of_parts import VALUE\nclass Part: value = VALUE\n")
-    (place / "theirs-1.0.dist-info").mkdir()
-    (place / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (place / "theirs-1.0.dist-info" / "entry_points.txt").write_text(
-        "[tests.parts]\nwhole = their_parts\npart = their_parts:Part\npath = their_parts:Part\n"
-    )
+    install(place, "tests.parts", "whole = their_parts", "part = their_parts:Part", "path = their_parts:Part")
     assert PARTS.find("path") is Path, "built-in names win"
     assert PARTS.find("their_parts:Part").value == 7
     sys.path.insert(0, str(place))  # the fixture's own list

@@ -23,11 +23,9 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.graphs import conv_graph
+from tests.graphs import U85, conv_graph
 from tests.reference import run_reference
 from tests.term import inputs, outputs
-
-U85 = Target.of("ethos-u85-256")
 
 
 @pytest.fixture

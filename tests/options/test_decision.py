@@ -13,17 +13,7 @@ from cost_models.calibration import get_spread
 from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
-from eqsat.options.decision import (
-    ALONE,
-    Container,
-    Decision,
-    Earned,
-    Figures,
-    MemoryLimits,
-    front,
-    more,
-    shortfall,
-)
+from eqsat.options.decision import ALONE, Container, Decision, Earned, Figures, MemoryLimits, front, more, shortfall
 from eqsat.options.options import Options
 from eqsat.search.figures import count_cycles
 from eqsat.search.optimizer import optimize_tosa
@@ -31,9 +21,7 @@ from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_tosa
-from tests.graphs import ON_THE_NEWEST_VELA, recomputed, residual
-
-U55 = Target.of("ethos-u55-128")
+from tests.graphs import ON_THE_NEWEST_VELA, U55, recomputed, residual
 
 
 @pytest.fixture

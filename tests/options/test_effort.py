@@ -10,11 +10,8 @@ import pytest
 from eqsat.bench.cells import Configuration
 from eqsat.options.options import EFFORTS, OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tosa import dumps
-from tests.graphs import channel_shuffle, transposed_relus
-
-U85 = Target.of("ethos-u85-256")
+from tests.graphs import U85, channel_shuffle, transposed_relus
 
 
 @pytest.mark.parametrize("number", range(len(EFFORTS)))

@@ -3,7 +3,7 @@ and on terms whose roots are the integers that they stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,6 +65,7 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Value
 from eqsat.target import FAMILIES
+from eqsat.target.family import HWC
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 from tests.proof.concrete import ConcreteField, ConcreteTerms, Opaque
@@ -73,6 +74,7 @@ CONSTANTS, SCRATCH = 0, 1
 _SIZE = 1 << 14
 #: Where operands, initial accumulators and results lie.
 _IFM, _IFM2, _OFM = 0, 1 << 12, 3 << 12
+_ONE = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0)
 U55, U65, U85 = (
     Config(family, f"ethos-{family.name}-{macs}", shram)
     for family, macs, shram in zip(FAMILIES, (128, 512, 256), (24, 96, 2), strict=True)
@@ -82,6 +84,16 @@ U55, U65, U85 = (
 def _edges(low: int, high: int) -> st.SearchStrategy[int]:
     near = {low, low + 1, -1, 0, 1, high - 1, high, (low + high) // 2}
     return st.sampled_from(sorted(k for k in near if low <= k <= high)) | st.integers(low, high)
+
+
+def _mostly(draw: st.DrawFn, times: int = 5) -> bool:
+    """True so many times as often as False."""
+    return draw(st.sampled_from([True] * times + [False]))
+
+
+def _choose(draw: st.DrawFn, *of: Any) -> Any:
+    """One of these, in which what is listed twice is drawn twice as often."""
+    return draw(st.sampled_from(of))
 
 
 @dataclass(frozen=True)
@@ -213,14 +225,14 @@ SCALES = st.builds(
 
 @st.composite
 def zero_points(draw: st.DrawFn, element: Element) -> int:
-    if element.bits == 32 and draw(st.sampled_from([True] * 5 + [False])):
+    if element.bits == 32 and _mostly(draw):
         return 0
     low, high = Element(element.signed, min(element.bits, 16)).limits
     return draw(st.just(0) | _edges(low, high) | _edges(*Element(element.signed, 16).limits))
 
 
 @st.composite
-def feature_maps(draw: st.DrawFn, at: int, shape: tuple[int, int, int], element: Element | None = None) -> FeatureMap:
+def feature_maps(draw: st.DrawFn, at: int, shape: HWC, element: Element | None = None) -> FeatureMap:
     height, width, depth = shape
     e = element or draw(ELEMENTS)
     bricks = draw(st.booleans())
@@ -285,10 +297,10 @@ def _limits(draw: st.DrawFn, element: Element) -> tuple[int, int]:
     return _bits(draw), _bits(draw)
 
 
-def _records(draw: st.DrawFn, depth: int, bias: int, multiplier: int) -> bytes:
-    """Biases and scales of each channel, in 10 bytes each."""
+def _scales(draw: st.DrawFn, own: bool, depth: int, bias: int, multiplier: int) -> tuple[bytes, tuple[ByteRange, ...]]:
+    """Biases and scales of each channel, in 10 bytes each, and where they lie. own: whether channels have their own."""
     out = b""
-    for _ in range(depth):
+    for _ in range(depth if own else 0):
         low = -1 << 8 * bias - 1
         b, s = draw(st.just(0) | _edges(low, -low - 1)), draw(SCALES)
         m = min(s.multiplier, (1 << 8 * multiplier - 1) - 1)
@@ -297,7 +309,42 @@ def _records(draw: st.DrawFn, depth: int, bias: int, multiplier: int) -> bytes:
             + m.to_bytes(multiplier, "little")
             + bytes([s.shift]).ljust(10 - bias - multiplier, b"\0")
         )
-    return out
+    return out, (ByteRange(CONSTANTS, 0, len(out)),) if own else ()
+
+
+def _operands(
+    draw: st.DrawFn, mode: ElementwiseMode, first: Operand, shape: HWC, numbers: Callable[[Element], Any]
+) -> tuple[Operand, ...]:
+    """The operands of a command from its first one. numbers: those that a scalar of some type may have."""
+    if mode.is_unary:
+        return (first,)
+    which = _choose(draw, "map", "map", "broadcast", "scalar", "the same")
+    if which == "scalar":
+        e = draw(ELEMENTS)
+        return first, Scalar(draw(numbers(e)), e, draw(zero_points(e)))
+    if which == "the same":
+        return first, first
+    height, width, depth = (_choose(draw, 1, n) for n in shape) if which == "broadcast" else shape
+    return first, draw(feature_maps(_IFM2, (height, width, depth)))
+
+
+def _maps(*operands: Operand) -> list[FeatureMap]:
+    """Those operands that memory holds, each once."""
+    return list(dict.fromkeys(o for o in operands if isinstance(o, FeatureMap)))
+
+
+def _convolution(depthwise: bool, ifm: FeatureMap, output: Output, kernel: Kernel, **more: Any) -> Convolution:
+    return Convolution(
+        offset=0,
+        depthwise=depthwise,
+        ifm=ifm,
+        output=output,
+        kernel=kernel,
+        order=WeightOrder.DEPTH_FIRST,
+        decomposition=KernelDecomposition.D8X8,
+        weights=(),
+        **more,
+    )
 
 
 def weights_of(c: Any, *_: object) -> Ints:
@@ -313,7 +360,7 @@ ROUNDS = st.sampled_from(r55.RoundMode)
 
 
 @st.composite
-def _output55(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, natural: bool = False) -> Output:
+def _output55(draw: st.DrawFn, shape: HWC, own: bool, natural: bool = False) -> Output:
     m = draw(feature_maps(_OFM, shape))
     functions = [r55.ActivationFunction.RELU] * 6 + [r55.ActivationFunction.TABLE_0, r55.ActivationFunction.TABLE_3]
     ranges = [r55.ActivationClipRange.OFM_PRECISION] * 4 + list(r55.ActivationClipRange)
@@ -324,7 +371,7 @@ def _output55(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, natural: 
         shape,
         m,
         None if own else draw(st.sampled_from([SAME, scale])),
-        r55.RoundMode.NATURAL if natural and draw(st.sampled_from([True] * 5 + [False])) else draw(ROUNDS),
+        r55.RoundMode.NATURAL if natural and _mostly(draw) else draw(ROUNDS),
         Activation(draw(st.sampled_from(functions)), chosen, *_limits(draw, m.element)),
     )
 
@@ -343,17 +390,7 @@ _UPSCALES = st.sampled_from([IfmUpscaleMode.NONE] * 3 + list(IfmUpscaleMode))
 def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
     shape = draw(SHAPES)
     ifm = draw(feature_maps(_IFM, shape))
-    operands: tuple[Operand, ...] = (ifm,)
-    if not mode.is_unary:
-        which = draw(st.sampled_from(["map", "map", "broadcast", "scalar", "the same"]))
-        if which == "scalar":
-            e = draw(ELEMENTS)
-            operands = ifm, Scalar(draw(_edges(*Element(e.signed, 16).limits)), e, draw(zero_points(e)))
-        elif which == "the same":
-            operands = ifm, ifm
-        else:
-            small = tuple(draw(st.sampled_from([1, n])) for n in shape) if which == "broadcast" else shape
-            operands = ifm, draw(feature_maps(_IFM2, small))
+    operands = _operands(draw, mode, ifm, shape, lambda e: _edges(*Element(e.signed, 16).limits))
     inputs = tuple(InputScale() for _ in operands)
     if mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
         rounding = draw(ROUNDS)
@@ -374,8 +411,7 @@ def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
         block=_BLOCK55,
         reversed=draw(st.booleans()) and not mode.is_unary,
     )
-    held = list(dict.fromkeys(o for o in operands if isinstance(o, FeatureMap)))
-    return _case(draw, (U55, U65), c, held)
+    return _case(draw, (U55, U65), c, _maps(*operands))
 
 
 @st.composite
@@ -383,11 +419,10 @@ def pooling55(draw: st.DrawFn, mode: PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
     summed = mode == PoolingMode.REDUCE_SUM
     ifm = draw(windows(kernel, (height, width), depth, upscale))
-    own = draw(st.sampled_from([False, False, True]))
-    shape = height, width, 1 if summed and draw(st.sampled_from([True] * 5 + [False])) else depth
+    own = _choose(draw, False, False, True)
+    shape = height, width, 1 if summed and _mostly(draw) else depth
     output = draw(_output55(shape, own))
-    records = _records(draw, shape[2], 5, 4) if own else b""
-    scales = (ByteRange(CONSTANTS, 0, len(records)),) if own else ()
+    records, scales = _scales(draw, own, shape[2], 5, 4)
     c = Pooling(0, mode, ifm, output, kernel, upscale, scales, _accumulators55(draw), _BLOCK55)
     return _case(draw, (U55, U65), c, [ifm], records)
 
@@ -395,27 +430,16 @@ def pooling55(draw: st.DrawFn, mode: PoolingMode) -> Case:
 @st.composite
 def convolution55(draw: st.DrawFn, depthwise: bool) -> Case:
     kernel, upscale, shape = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
-    ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else draw(st.sampled_from([1, 2, 5])), upscale))
-    records = _records(draw, shape[2], 5, 4)
-    c = Convolution(
-        0,
-        depthwise,
-        ifm,
-        draw(_output55(shape, True)),
-        kernel,
-        upscale,
-        WeightOrder.DEPTH_FIRST,
-        KernelDecomposition.D8X8,
-        (),
-        (ByteRange(CONSTANTS, 0, len(records)),),
-        _accumulators55(draw),
-        _BLOCK55,
+    ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else _choose(draw, 1, 2, 5), upscale))
+    records, scales = _scales(draw, True, shape[2], 5, 4)
+    how = {"upscale": upscale, "scales": scales, "accumulators": _accumulators55(draw), "block": _BLOCK55}
+    return _case(
+        draw, (U55, U65), _convolution(depthwise, ifm, draw(_output55(shape, True)), kernel, **how), [ifm], records
     )
-    return _case(draw, (U55, U65), c, [ifm], records)
 
 
 def _shifts(draw: st.DrawFn, c: Any) -> bool:
-    return hasattr(c, "mode") and c.mode.name in ("SHL", "SHR", "LSR") and draw(st.sampled_from([True, True, False]))
+    return hasattr(c, "mode") and c.mode.name in ("SHL", "SHR", "LSR") and _mostly(draw, 2)
 
 
 def _case(
@@ -440,7 +464,7 @@ def _case(
 
 
 @st.composite
-def _output85(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, e: Element | None = None) -> Output:
+def _output85(draw: st.DrawFn, shape: HWC, own: bool, e: Element | None = None) -> Output:
     transpose = draw(st.sampled_from([ActivationTranspose.HWC] * 6 + list(ActivationTranspose)))
     after = tuple(shape[k] for k in transpose.axes)
     m = draw(feature_maps(_OFM, after, e))
@@ -461,11 +485,21 @@ def _output85(draw: st.DrawFn, shape: tuple[int, int, int], own: bool, e: Elemen
 
 
 _BLOCK85 = Block((2, 2, 16), 0, (2, 2))
+_RESET = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
 
 
 def _accumulators(draw: st.DrawFn, *inputs: AccInput) -> Accumulators:
-    chosen = draw(st.sampled_from([AccInput.RESET] * 4 + list(inputs)))
+    chosen = _choose(draw, *[AccInput.RESET] * 4, *inputs)
     return Accumulators(draw(st.sampled_from(r85.AccFormat)), chosen, True)
+
+
+def _scales85(draw: st.DrawFn, own: bool, depth: int, how: Accumulators) -> tuple[bytes, tuple[ByteRange, ...]]:
+    return _scales(draw, own, depth, *((6, 2) if how.format == r85.AccFormat.I48 else (4, 4)))
+
+
+def _kept(how: Accumulators) -> Accumulators:
+    """Those of the command before, which keeps them."""
+    return Accumulators(how.format, AccInput.RESET, False)
 
 
 def _input(draw: st.DrawFn) -> InputScale:
@@ -476,36 +510,21 @@ def _input(draw: st.DrawFn) -> InputScale:
 @st.composite
 def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False) -> Case:
     """chained: whether the first operand comes from another command."""
-    shape, before, held = draw(SHAPES), (), []
-    first: Operand = draw(feature_maps(_IFM, shape))
-    held.append(first)
+    shape, before = draw(SHAPES), ()
+    ifm = draw(feature_maps(_IFM, shape))
+    first: Operand = ifm
     if chained:
         out = draw(_output85(shape, False))
         shape = tuple(shape[k] for k in out.transpose.axes)
         link = Chained(3, out.map.element, draw(zero_points(out.map.element)))
-        out = Output(out.shape, link, out.scale, out.rounding, out.activation, out.transpose, out.reverse)
-        accumulators = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
-        move = ElementwiseMode.MAX
+        move, inputs = ElementwiseMode.MAX, (_input(draw),) * 2
         before = (
-            Elementwise(0, move, (first, first), (_input(draw),) * 2, IfmUpscaleMode.NONE, out, accumulators, _BLOCK85),
+            Elementwise(0, move, (ifm, ifm), inputs, IfmUpscaleMode.NONE, replace(out, map=link), _RESET, _BLOCK85),
         )
         first = Chained(3, link.element, draw(zero_points(link.element)))
-    operands: tuple[Operand, ...] = (first,)
-    if mode.name not in ("ABS", "CLZ", "NOT", "LRELU"):
-        which = draw(st.sampled_from(["map", "map", "broadcast", "scalar", "the same"]))
-        if which == "scalar":
-            e = draw(ELEMENTS)
-            operands = (
-                first,
-                Scalar(draw(_edges(-(1 << 31), (1 << 31) - 1) | _edges(0, 31)), e, draw(zero_points(e))),
-            )
-        elif which == "the same":
-            operands = first, first
-        else:
-            small = tuple(draw(st.sampled_from([1, n])) for n in shape) if which == "broadcast" else shape
-            operands = first, draw(feature_maps(_IFM2, small))
-            held.append(operands[1])
-    scaled = mode.name in ("ADD", "SUB", "MIN", "MAX") or draw(st.sampled_from([False] * 8 + [True]))
+    numbers = _edges(-(1 << 31), (1 << 31) - 1) | _edges(0, 31)
+    operands = _operands(draw, mode, first, shape, lambda e: numbers)
+    scaled = mode.name in ("ADD", "SUB", "MIN", "MAX") or not _mostly(draw, 8)
     same = InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
     c = Elementwise(
         0,
@@ -517,77 +536,48 @@ def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False)
         _accumulators(draw),
         _BLOCK85,
     )
-    return _case(draw, (U85,), c, held, b"", *before)
+    return _case(draw, (U85,), c, _maps(ifm, *operands), b"", *before)
 
 
 @st.composite
 def pooling85(draw: st.DrawFn, mode: PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
-    if mode.name.startswith("ARGMAX") and draw(st.sampled_from([True, True, False])):
+    is_place = mode.name.startswith("ARGMAX")
+    if is_place and _mostly(draw, 2):
         size = (1, kernel.width) if mode == PoolingMode.ARGMAX_X else (kernel.height, 1)
         kernel = Kernel(*size, kernel.stride, kernel.dilation, 0, 0, 0, 0)
     ifm = draw(windows(kernel, (height, width), depth, upscale))
-    own = draw(st.sampled_from([False, False, True]))
+    own = _choose(draw, False, False, True)
     shape = height, width, 1 if mode == PoolingMode.REDUCE_SUM else depth
     accumulators = _accumulators(draw, AccInput.IFM2, AccInput.KEEP)
-    records = (
-        _records(draw, shape[2], *((6, 2) if accumulators.format == r85.AccFormat.I48 else (4, 4))) if own else b""
-    )
+    records, scales = _scales85(draw, own, shape[2], accumulators)
     start = draw(feature_maps(_IFM2, shape)) if accumulators.input == AccInput.IFM2 else None
     output = draw(_output85(shape, own))
-    if mode.name.startswith("ARGMAX") and draw(st.sampled_from([True, True, False])):
-        scale, rounding = FixedPointScale(1, 16), Rounding.TRUNCATE_TO_LOWER
-        output = Output(shape, output.map, scale, rounding, output.activation, output.transpose, output.reverse)
-    scales = (ByteRange(CONSTANTS, 0, len(records)),) if own else ()
+    if is_place and _mostly(draw, 2):
+        output = replace(output, scale=FixedPointScale(1, 16), rounding=Rounding.TRUNCATE_TO_LOWER)
     c = Pooling(0, mode, ifm, output, kernel, upscale, scales, accumulators, _BLOCK85, start)
-    before: tuple[Any, ...] = ()
-    if accumulators.input == AccInput.KEEP:
-        kept = Accumulators(accumulators.format, AccInput.RESET, False)
-        before = (Pooling(0, PoolingMode.SUM, ifm, output, kernel, upscale, scales, kept, _BLOCK85),)
+    before = (replace(c, mode=PoolingMode.SUM, accumulators=_kept(accumulators)),)
+    before = before if accumulators.input == AccInput.KEEP else ()
     return _case(draw, (U85,), c, [ifm, *([start] if start else [])], records, *before)
 
 
 @st.composite
 def convolution85(draw: st.DrawFn, depthwise: bool, matrices: bool = False) -> Case:
     kernel, upscale, shape = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
-    if matrices and draw(st.sampled_from([True] * 5 + [False])):
-        kernel, upscale = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0), IfmUpscaleMode.NONE
-    ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else draw(st.sampled_from([1, 2, 5])), upscale))
-    own = draw(st.sampled_from([False, True, True]))
+    if matrices and _mostly(draw):
+        kernel, upscale = _ONE, IfmUpscaleMode.NONE
+    ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else _choose(draw, 1, 2, 5), upscale))
+    own = _choose(draw, False, True, True)
     accumulators = _accumulators(draw, *() if matrices else (AccInput.IFM2, AccInput.KEEP))
-    records = (
-        _records(draw, shape[2], *((6, 2) if accumulators.format == r85.AccFormat.I48 else (4, 4))) if own else b""
-    )
+    records, scales = _scales85(draw, own, shape[2], accumulators)
     second = None
-    if matrices:
-        second = draw(feature_maps(_IFM2, (1, shape[2], ifm.depth)))
-    elif accumulators.input == AccInput.IFM2:
-        second = draw(feature_maps(_IFM2, shape))
-    output = draw(_output85(shape, own))
-
-    def made(how: Accumulators) -> Convolution:
-        return Convolution(
-            offset=0,
-            depthwise=depthwise,
-            matrices=matrices,
-            ifm=ifm,
-            ifm2=second,
-            output=output,
-            kernel=kernel,
-            upscale=upscale,
-            order=WeightOrder.DEPTH_FIRST,
-            decomposition=KernelDecomposition.D8X8,
-            format=WeightFormat.SWD,
-            weights=(),
-            scales=(ByteRange(CONSTANTS, 0, len(records)),) if own else (),
-            accumulators=how,
-            block=_BLOCK85,
-        )
-
-    before = ()
-    if accumulators.input == AccInput.KEEP:
-        before = (made(Accumulators(accumulators.format, AccInput.RESET, False)),)
-    return _case(draw, (U85,), made(accumulators), [ifm, *([second] if second else [])], records, *before)
+    if matrices or accumulators.input == AccInput.IFM2:
+        second = draw(feature_maps(_IFM2, (1, shape[2], ifm.depth) if matrices else shape))
+    more = {"upscale": upscale, "scales": scales, "accumulators": accumulators, "block": _BLOCK85}
+    more |= {"ifm2": second, "matrices": matrices, "format": WeightFormat.SWD}
+    c = _convolution(depthwise, ifm, draw(_output85(shape, own)), kernel, **more)
+    before = (replace(c, accumulators=_kept(accumulators)),) if accumulators.input == AccInput.KEEP else ()
+    return _case(draw, (U85,), c, [ifm, *([second] if second else [])], records, *before)
 
 
 def _axis(draw: st.DrawFn, most: int) -> ResizedAxis:
@@ -615,7 +605,7 @@ def copies(draw: st.DrawFn, configs: Sequence[Config], indexed: bool = False) ->
     def side(address: int, indexed: bool) -> DmaSide:
         return DmaSide(SCRATCH, address, (draw(st.integers(0, 30)), draw(st.integers(0, 12))), indexed)
 
-    chosen = draw(st.sampled_from([(True, False), (False, True), (True, True)])) if indexed else (False, False)
+    chosen = _choose(draw, (True, False), (False, True), (True, True)) if indexed else (False, False)
     source, destination = side(draw(st.integers(0, 8)), chosen[0]), side(draw(st.sampled_from([_OFM, 4])), chosen[1])
     numbers = np.array([draw(st.integers(-1, 4)) for _ in range(16)], np.int32).tobytes()
     c = Dma(0, length, sizes, source, destination, Indices(CONSTANTS, 0, 3, 4) if indexed else None)
@@ -654,7 +644,8 @@ def _plain(at: int, element: Element, size: tuple[int, int] = (1, 1), zero_point
     )
 
 
-_ONE = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0)
+def _single(config: Config, held: FeatureMap, result: FeatureMap, *commands: Any) -> Case:
+    return Case(config, commands, ((held, False, False),), result, b"", bytes(config.internal))
 
 
 def pool55(
@@ -670,16 +661,13 @@ def pool55(
     scale = SAME if kernel.padded else FixedPointScale(1 << 30, 30)  # a padded average has its own
     output = Output((1, 1, 1), ofm, scale, r55.RoundMode.NATURAL, activation)
     c = Pooling(0, mode, ifm, output, kernel, upscale, (), Accumulators(r55.AccFormat.I32), _BLOCK55)
-    return Case(U55, (c,), ((ifm, False, False),), ofm, b"", bytes(U55.internal))
+    return _single(U55, ifm, ofm, c)
 
 
 def _out85(element: Element, scale: FixedPointScale = SAME, rounding: Rounding = Rounding.NATURAL) -> Output:
     none = Activation(r85.ActivationFunction.LUT_NONE, r85.ActivationClipRange.NONE, 0, 0)
     ofm = _plain(_OFM, element)
     return Output((1, 1, 1), ofm, scale, rounding, none)
-
-
-_RESET = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
 
 
 def pool85(
@@ -696,7 +684,7 @@ def pool85(
     output = _out85(result or element, *scaled)
     kernel = kernel or Kernel(*size, (1, 1), (1, 1), 0, 0, 0, 0)
     c = Pooling(0, mode, ifm, output, kernel, upscale, (), _RESET, _BLOCK85)
-    return Case(U85, (c,), ((ifm, False, False),), output.map, b"", bytes(U85.internal))
+    return _single(U85, ifm, output.map, c)
 
 
 def and85(element: Element, zero_point: int) -> Case:
@@ -705,10 +693,10 @@ def and85(element: Element, zero_point: int) -> Case:
     out = _out85(element)
     mode, none = ElementwiseMode.AND, IfmUpscaleMode.NONE
     c = Elementwise(0, mode, (ifm, ifm), (same, same), none, out, _RESET, _BLOCK85)
-    return Case(U85, (c,), ((ifm, False, False),), out.map, b"", bytes(U85.internal))
+    return _single(U85, ifm, out.map, c)
 
 
 def row85(element: Element, width: int) -> Case:
     """A row of elements of one channel, which is the result too."""
     m = _plain(_IFM, element, (1, width))
-    return Case(U85, (), ((m, False, False),), m, b"", bytes(U85.internal))
+    return _single(U85, m, m)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eqsat.report.data import RecordedRun
+from eqsat.report import RecordedRun
 from eqsat.report.tables import models, standings
 
 TARGET = "ethos-u55-128"
@@ -16,17 +16,8 @@ BOUND = {"macs": 1000, "weight_bytes": 10, "io_bytes": 10, "mac_cycles": 8.0, "r
 
 
 def record(model: str, configuration: str, cycles: int, **more: Any) -> dict[str, Any]:
-    cell = {"model": model, "target": TARGET, "configuration": configuration}
-    return {
-        **cell,
-        "cycles": cycles,
-        "calibrated": cycles,
-        "verified": True,
-        "seconds": {},
-        "by_kind": {},
-        "memory": {},
-        **more,
-    }
+    cell = {"model": model, "target": TARGET, "configuration": configuration, "verified": True}
+    return {**cell, "cycles": cycles, "calibrated": cycles, "seconds": {}, "by_kind": {}, "memory": {}, **more}
 
 
 def run_of(*records: dict[str, Any]) -> RecordedRun:

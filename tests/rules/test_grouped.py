@@ -3,7 +3,6 @@ total."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,8 @@ import pytest
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.options.options import Options
 from eqsat.rules import grouped
-from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps, loads
 from tests.rules.cases import of_table
 from tests.term import Term, graph
 
@@ -134,15 +131,3 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
     assert choices("ethos-u55-128", 8, 4, 32) == [1, 2, 4]
     assert choices("ethos-u55-128", 8, 24, 14) == [1]
     assert choices("ethos-u65-256", 8, 32, 14) == [1]
-
-
-@pytest.mark.slow
-def test_u85_merges_the_groups_of_a_convolution_in_pairs(tmp_path: Path) -> None:
-    """32 groups of 4 channels, 14x14: 37,792 calibrated cycles as they are, 27,248 merged."""
-    options = Options(cache=tmp_path / "p", max_sram="any", max_flash="any")
-    result = optimize_tosa(dumps(lowered(32, 4, 14, explicit=False)), "ethos-u85-256", options=options)
-    assert result.verified and result.proved and result.binary_verified
-    chosen = loads(result.tosa)
-    kernels = [chosen.nodes[n.inputs[1]].shape for n in chosen.nodes if n.op == "conv2d"]
-    assert kernels.count((8, 3, 3, 8)) == 16
-    assert result.explicit_calibrated and result.calibrated < 0.75 * result.explicit_calibrated

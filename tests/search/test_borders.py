@@ -8,16 +8,13 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposals.borders import outside, with_copies
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from tests.fake_oracle import by_vela
-from tests.graphs import are_equal
+from tests.graphs import U55, U65, are_equal
 from tests.term import inputs, outputs
 
 pytestmark = pytest.mark.pins
-
-U55, U65 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-256"))
 
 
 def turned(size: int = 32, dtype: str = "INT8") -> TensorGraph:

@@ -17,10 +17,9 @@ from eqsat.search.proposals.chains import before_sums, chains, in_parts
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA
+from tests.graphs import ON_THE_NEWEST_VELA, U55, U85
 from tests.term import graph, inputs, outputs
 
-U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 GATES, WIDTH = 4, 64
 
 

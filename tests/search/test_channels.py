@@ -9,13 +9,11 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.channels import channel_steps
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from tests.fake_oracle import by_vela
+from tests.graphs import U55
 from tests.term import graph, inputs, outputs
-
-U55 = Target.of("ethos-u55-128")
 
 
 def convolutions(channels: int) -> TensorGraph:

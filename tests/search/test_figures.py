@@ -19,7 +19,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, Footprint
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
-from tests.graphs import transposed_relus
+from tests.graphs import U55, transposed_relus
 
 SMALL = GraphFigures(10, {"convolution": 8}, Footprint(100, 1, 2, 3, {}), calibrated=8, ends=((6, 9), (8, 12)))
 LARGE = GraphFigures(
@@ -71,7 +71,6 @@ def test_delegates_whose_stock_graph_is_refused_are_left_out_of_a_comparison() -
 
 # ---- the calibrated price of command streams decides, with its interval and Vela's totals beside it ---
 
-U55 = Target.of("ethos-u55-128")
 #: An estimate whose stream cannot be decoded.
 UNKNOWN = Estimate(
     *(5, (), {}, Rates(128, 1.0, 8.0, 1e9)),

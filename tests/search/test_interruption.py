@@ -59,7 +59,7 @@ def interrupted(asks: AsksAt, tmp_path: Path, **more: Any) -> Result:
 
 
 @pytest.mark.parametrize(("stage", "times", "found"), [("saturate", 1, False), ("vela", 1, True), ("extract", 3, True)])
-def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_path: Path) -> None:
+def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_path: Path, pool: Pool) -> None:
     asks = AsksAt(stage, times)
     result = interrupted(asks, tmp_path)
     assert asks.answer and result.interrupted and result.record()["interrupted"]
@@ -67,8 +67,7 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
     assert result.searched is found and len(result.extractions) == (times if found else 0)
     (warning,) = [w for w in result.warnings if "interrupted" in w]
     assert ("best" in warning) is found
-    with Pool(1) as pool:
-        assert Reference(transposes(), pool, 4).compare(loads(result.tosa, "result")).equal
+    assert Reference(transposes(), pool, 4).compare(loads(result.tosa, "result")).equal
     if found:
         runs.save(result, tmp_path / "run")
         assert runs.load(tmp_path / "run").result["interrupted"]

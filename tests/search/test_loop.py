@@ -23,15 +23,13 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
 from eqsat.search.proposal import Ask, Asking, State, Step, starting_points
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, compile_tosa
 from tests.fake_oracle import FakeOracle, by_total, estimate
-from tests.graphs import widening
+from tests.graphs import U55, U85, widening
 from tests.term import finish
 
-U55 = Target.of("ethos-u55-128")
 NOTHING = finish(TensorGraph())
 #: Of `of_choice`.
 CHOICES = {"old": {0: 0}, "new": {0: 1}}
@@ -189,9 +187,6 @@ def rewrite(state: State) -> Asking:
         yield Ask([candidate_of_choice(f"{state.start.tosa.decode()}, rewritten")])
 
 
-U85 = Target.of("ethos-u85-256")
-
-
 def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Mock(side_effect=compile_tosa)
     monkeypatch.setattr(module, "compile_tosa", counted)
@@ -210,11 +205,10 @@ def test_what_was_begun_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert sum(r.priced for r in f.estimate.rows) == pytest.approx(f.figures.cycles, rel=0.02)
 
 
-def test_a_refusal_is_told_only_to_those_who_ask() -> None:
+def test_a_refusal_is_told_only_to_those_who_ask(pool: Pool) -> None:
     graph = widening()
-    with Pool(1) as pool:
-        oracle = Oracle(U85, pool)
-        oracle.begin(Candidate("eqsat", graph, b"none"))
-        assert oracle.compile(Candidate("eqsat", graph, dumps(graph))).figures.cycles
-        with pytest.raises(WorkerError):
-            oracle.compile(Candidate("eqsat", graph, b"none"))
+    oracle = Oracle(U85, pool)
+    oracle.begin(Candidate("eqsat", graph, b"none"))
+    assert oracle.compile(Candidate("eqsat", graph, dumps(graph))).figures.cycles
+    with pytest.raises(WorkerError):
+        oracle.compile(Candidate("eqsat", graph, b"none"))

@@ -18,16 +18,13 @@ from eqsat.options.decision import MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposals.memory import MemoryUse
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from extraction import extract
 from tests.fake_oracle import by_total
-from tests.graphs import ON_THE_NEWEST_VELA
+from tests.graphs import ON_THE_NEWEST_VELA, U55
 from tests.term import Term, graph, inputs, outputs
-
-U55 = Target.of("ethos-u55-128")
 
 
 def skipped() -> tuple[TensorGraph, dict[str, int]]:
@@ -41,12 +38,10 @@ def skipped() -> tuple[TensorGraph, dict[str, int]]:
 
 
 @pytest.fixture
-def known(pool: Pool, tmp_path: Path) -> tuple[Choices, Compiled, dict[str, int]]:
+def known(pool: Pool, prices: PriceCache) -> tuple[Choices, Compiled, dict[str, int]]:
     given, nodes = skipped()
     frozen = saturate(given, [])
-    prices = PriceCache(tmp_path / "prices")
     choices = build(frozen, cost_models.find("analytic")(U55, pool, prices))
-    prices.close()
     choice = extract(choices.graph, "dag_greedy").choice
     position = {c: i for i, c in enumerate(choices.classes)}
     found = compiled(choices, choice, pool)
@@ -92,10 +87,10 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
 
 
 @ON_THE_NEWEST_VELA
-def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, tmp_path: Path) -> None:
+def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, prices: PriceCache) -> None:
     """Of two convolutions, whose weights are in SRAM side by side."""
     both = graph("x:INT8[1,32,32,32]", lambda x: x.layer(64, 3).concat(x.layer(64, 3, seed=1), axis=3))
-    choices = build(saturate(both, []), cost_models.find("analytic")(U55, pool, PriceCache(tmp_path / "prices")))
+    choices = build(saturate(both, []), cost_models.find("analytic")(U55, pool, prices))
     choice = extract(choices.graph, "dag_greedy").choice
     found = compiled(choices, choice, pool)
     estimate = found.estimate

@@ -29,11 +29,12 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import channel_shuffle, residual, transposed_relus, transposes
+from tests.graphs import U55, U85, channel_shuffle, residual, transposed_relus, transposes
 from tests.planted import RAISES, RETYPED
+from tests.random_graphs import PROFILES, random_graph
+from tests.sweeps import some
 from tests.term import graph, inputs, outputs
 
-U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 IMAGE = "x:INT8[1,16,16,16]"
 #: A cost model that leaves nothing to choose.
 REFUSING = "tests.planted_costs:Refusing"
@@ -96,6 +97,29 @@ def test_never_worse_than_either_graph(build: Callable[[], TensorGraph], target:
     assert result.cycles <= result.stock_cycles * (1 + get_spread(target)), "the estimate may err by its own spread"
     assert compare(build(), loads(result.tosa), worker, seed=3).equal
     assert result.warnings == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", some(range(60), 6))
+def test_random_graphs_become_no_worse(seed: int) -> None:
+    """Neither by the price that decides, nor by Vela's total beyond the spread of that price, nor in memory.
+
+    Of graph 5 dearer ones are compiled, too.
+    """
+    target = (U55, Target.of("ethos-u65-256"), U85)[seed % 3]
+    try:
+        result = optimized(random_graph(seed, PROFILES["network" if target is U85 else "vela"]), target)
+    except WorkerError as e:
+        assert e.refused, "Vela takes neither the graph nor any that is equal"
+        return
+    assert result.verified
+    assert result.limits.widest.fits(Figures.of(result.calibrated, result.footprint, result.cycles))
+    told = [w for w in result.warnings if "is used though Vela" in w or "could not be judged" in w]
+    assert result.binary_verified or told
+    is_wrong = any("Vela compiles it wrongly" in w for w in result.warnings)
+    if result.explicit_cycles is not None and not is_wrong:
+        assert result.calibrated <= result.explicit_calibrated
+        assert result.cycles <= result.explicit_cycles * (1 + get_spread(target))
 
 
 def test_a_better_stock_graph_is_chosen(worker: Worker) -> None:

@@ -19,11 +19,10 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.locations import Origin, text
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, are_equal
+from tests.graphs import ON_THE_NEWEST_VELA, U55, U65, are_equal
 from tests.term import graph, inputs, outputs
 
 ANY = MemoryLimits()
-U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 
 
 def shortcut(thin_first: bool, is_transposed: bool = False) -> TensorGraph:

@@ -22,7 +22,6 @@ from eqsat.search.proposals.greedy import greedy
 from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import list_names, tensor_names
@@ -30,10 +29,9 @@ from eqsat.tosa.locations import Origin, read, text
 from eqsat.vela.compile import Estimate
 from eqsat.vela.table import InSram, Row
 from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
-from tests.graphs import operators, transposed_relus
+from tests.graphs import U55, operators, transposed_relus
 from tests.term import graph
 
-U55 = Target.of("ethos-u55-128")
 GREEDY = Options(extractor="dag_greedy", time_limit=1)
 
 

@@ -8,19 +8,16 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.proposals.settings import arena_sizes
-from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.graphs import widening
+from eqsat.vela.compile import compile_tosa
+from tests.graphs import U55, U85, widening
 
-U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
 SHORT = Options(max_sram="-40%", max_flash="any", effort=1, binary_time_limit=60)
 
 
 @pytest.mark.slow
-def test_a_setting_is_chosen_where_it_is_better() -> None:
+def test_a_setting_is_chosen_where_it_is_better(pool: Pool) -> None:
     """Where memory is short: no graph in Vela's own settings fits, or it takes more cycles."""
     given = dumps(widening())
     plain = optimize_tosa(given, U85, stock=given, options=SHORT)
@@ -29,9 +26,8 @@ def test_a_setting_is_chosen_where_it_is_better() -> None:
     assert tuned.fits and (not plain.fits or tuned.calibrated < plain.calibrated)
     assert tuned.verified and tuned.binary_verified and tuned.binary_proved
     assert f"settings of Vela: {tuned.settings[0]}" in str(tuned)
-    with Pool(1) as pool:
-        tuned_target = U85.with_flags(tuned.settings)
-        again = GraphFigures.of(compile_tosa(tuned.tosa, tuned_target, pool), tuned_target)
+    tuned_target = U85.with_flags(tuned.settings)
+    again = GraphFigures.of(compile_tosa(tuned.tosa, tuned_target, pool), tuned_target)
     assert (again.calibrated, again.sram) == (tuned.calibrated, tuned.footprint.sram)
     assert tuned.run is not None and tuned.record()["settings"] == tuned.settings
 
@@ -43,12 +39,3 @@ def test_a_setting_that_takes_more_cycles_than_stock_is_not_chosen_for_sram() ->
     dearer = [p for p in found.points if p.settings]
     assert found.settings == () and dearer
     assert all(p.figures.sram < found.footprint.sram and p.figures.cycles > found.stock_calibrated for p in dearer)
-
-
-def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
-    with Pool(1) as pool:
-        estimate = compile_graph(widening(), U55, pool)
-    sizes = arena_sizes(estimate)
-    wide, thin = 24 * 24 * 48, 24 * 24 * 8
-    assert all(0 < n < estimate.sram_peak for n in sizes)
-    assert any(wide + thin <= n < 2 * wide for n in sizes)

@@ -18,10 +18,8 @@ from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
 from tests.fake_oracle import by_vela
-from tests.graphs import widening
+from tests.graphs import U55, U85, widening
 from tests.term import graph, inputs, outputs
-
-U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 
 
 def forked(is_transposed: bool = False) -> TensorGraph:
@@ -74,13 +72,12 @@ answer = cache(searched)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (twice, U55)])
-def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
+def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target, pool: Pool) -> None:
     result = answer(made, target)
     assert result.footprint.sram <= 0.6 * peak(dumps(made()), target)
     assert result.verified and result.proved and result.binary_verified and result.binary_proved
     assert striped_graphs(result) and result.settings == ()
-    with Pool(1) as pool:
-        again = compile_tosa(result.tosa, target, pool)
+    again = compile_tosa(result.tosa, target, pool)
     assert (again.cycles, again.footprint.sram) == (result.cycles, result.footprint.sram)
 
 

@@ -18,10 +18,9 @@ from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.occupancy import get_occupied, in_use
 from eqsat.vela.table import InSram, Row
 from tests.command import run_vela
-from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import inputs, outputs
 
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 BUILDERS = (residual, transposed_relus, channel_shuffle)
 
 

@@ -14,10 +14,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Footprint, compile_graph
 from eqsat.vela.roofline import Bound, Rates, bound, by_operator, over_bound
-from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import Term, graph, inputs, outputs
 
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 RATES = Rates(macs=100, weights=2.0, activations=10.0, clock=1e9)
 
 

@@ -5,27 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from eqsat.device.compile import raw_of
 from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.verification import equality
 from eqsat.verification.equality import Verifier
 from tests.fake_oracle import by_vela
+from tests.graphs import U55
 from tests.term import inputs, outputs
-
-U55 = Target.of("ethos-u55-128")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
-    with Pool(1) as pool:
-        yield pool
 
 
 def rotated(*perms: tuple[int, ...], low: int = 0) -> TensorGraph:

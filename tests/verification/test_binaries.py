@@ -21,10 +21,8 @@ from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries, find_culprit
 from eqsat.verification.checks import Checks, first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
-from tests.graphs import residual, transposed_relus
+from tests.graphs import U55, U85, residual, transposed_relus
 from tests.term import inputs, outputs
-
-U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
 
 @pytest.fixture

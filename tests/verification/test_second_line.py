@@ -13,16 +13,14 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
-from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.verification.checks import Checks
 from eqsat.verification.equality import Attempt, Verifier
 from tests.fake_oracle import by_vela
-from tests.graphs import transposed_relus
+from tests.graphs import U55, transposed_relus
 from tests.planted import DROPPED
 from tests.term import graph
 
-U55 = Target.of("ethos-u55-128")
 QUICK = Options(effort=1)
 BLAMED = "though it was proved equal: the proof is wrong, please report this with the model"
 
@@ -52,7 +50,9 @@ def test_a_wrong_proof_of_stocks_graph_is_caught_too(monkeypatch: pytest.MonkeyP
     assert result.chosen != "stock" and (result.stock_verified, result.stock_proved) == (False, False)
 
 
-def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_remembered_answer_with_a_wrong_proof_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pool: Pool
+) -> None:
     """Whoever can write the store puts another graph in, with its figures and a right checksum."""
     explicit, wrong = transposed_relus(), transposed_relus(1)
 
@@ -61,8 +61,7 @@ def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.
 
     first = answered(tmp_path / "store.sqlite")
     shutil.copy(tmp_path / "store.sqlite", tmp_path / "poisoned.sqlite")
-    with Pool(1) as pool:
-        cycles = by_vela(wrong, U55, pool).figures.cycles
+    cycles = by_vela(wrong, U55, pool).figures.cycles
     store = Store(tmp_path / "poisoned.sqlite")
     for name, raw in store.family(ANSWERS, "").items():
         if not (known := KnownAnswer.unpack(raw)).choice:
@@ -74,13 +73,12 @@ def test_a_remembered_answer_with_a_wrong_proof_is_not_used(monkeypatch: pytest.
     assert (again.verified, again.tosa) == (True, first.tosa)
 
 
-def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong() -> None:
+def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong(pool: Pool) -> None:
     explicit, wrong = transposed_relus(), transposed_relus(1)
     warnings: list[str] = []
-    with Pool(1) as pool:
-        checks = Checks(explicit, U55, pool, QUICK, warnings)
-        candidate = by_vela(wrong, U55, pool)
-        verdict = checks.binaries.verdict(candidate)
-        assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
-        assert checks.compare(candidate) is None and not checks.miscompiled
+    checks = Checks(explicit, U55, pool, QUICK, warnings)
+    candidate = by_vela(wrong, U55, pool)
+    verdict = checks.binaries.verdict(candidate)
+    assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
+    assert checks.compare(candidate) is None and not checks.miscompiled
     assert len(warnings) == 1 and "Vela" not in warnings[0]

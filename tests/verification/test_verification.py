@@ -7,22 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.choice.compiled import Candidate, Compiled
 from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Worker
-from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from tests.fake_oracle import by_total, estimate
+from tests.graphs import U85
 from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
-from tests.term import finish, inputs, outputs
-
-U85 = Target.of("ethos-u85-256")
+from tests.term import inputs, outputs
 
 
 @pytest.fixture
@@ -125,14 +120,3 @@ def test_where_nothing_can_be_compared_nothing_else_replaces_the_reference(optio
     *others, binary = result.warnings
     assert others and all("it could not be verified" in w for w in others)
     assert "the binary of the explicit graph could not be judged" in binary
-
-
-def compiled(cycles: int, sram: int) -> Compiled:
-    return by_total(Candidate("eqsat", finish(TensorGraph()), b""), estimate(cycles, sram))
-
-
-def test_of_equal_cycles_the_graph_with_less_sram_wins() -> None:
-    large, small, slow = (compiled(*x) for x in ((5, 3), (5, 2), (6, 1)))
-    ranked = sorted([slow, large, small], key=Decision().rank_of)
-    assert ranked == [small, large, slow]
-    assert min(ranked, key=Decision("sram").rank_of) is slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from ethosu import mlw_codec
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.weight_stream import decode
+from tests.command import python
 
 RNG = np.random.default_rng(0)
 KINDS = {
@@ -80,13 +79,7 @@ def test_damaged_streams_are_read_as_vela_reads_them_or_refused() -> None:
     """Where Vela's decoder ends its process there is an error here; what is refused beyond that breaks a rule of the
     format that Vela's decoder has as assertions, which are compiled out of it."""
     streams = damaged()
-    done = subprocess.run(
-        [sys.executable, "-c", VELAS],
-        input=json.dumps([s.hex() for s in streams]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", VELAS, input=json.dumps([s.hex() for s in streams]), check=True)
     outcomes = {"equal": 0, "both refuse": 0, "refused here": 0}
     for stream, theirs in zip(streams, json.loads(done.stdout), strict=True):
         try:
