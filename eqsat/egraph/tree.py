@@ -108,7 +108,6 @@ class Extern(Generic[P, R]):
     results: the kinds of its results; none if it returns a bool.
     per_rest: the kind of its results if there is one for each further argument, or None.
     several: whether it returns a list of answers.
-    graph: the NamedTuple of the results, or None.
     """
 
     name: str
@@ -118,12 +117,9 @@ class Extern(Generic[P, R]):
     results: tuple[Kind, ...]
     per_rest: Kind | None
     several: bool
-    graph: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         call = Compute(self, tuple(map(term, arguments)))
-        if self.graph is not None:
-            return SmallGraph(call, self.graph)
         single = self.per_rest is None and len(self.results) == 1
         return CallResult(call, 0) if single else call
 
@@ -232,22 +228,6 @@ class Let(Term):
 
     def __str__(self) -> str:
         return str(self.body)
-
-
-@dataclass(frozen=True, slots=True)
-class SmallGraph:
-    """The results of a call that form a small graph; called with values it is a term.
-
-    of: the NamedTuple of the results.
-    """
-
-    call: Compute
-    of: Any
-
-    def __call__(self, *values: Any) -> Term:
-        names: tuple[str, ...] = self.of._fields
-        results = (CallResult(self.call, k, name) for k, name in enumerate(names))
-        return Let(self.call, names, term(self.of(*results).graph(*map(term, values))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, symbols
+from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.egraph.tree import Extern
 from eqsat.rules.quantized import Arithmetic, evaluate_table, integer_scale, known, real_scale
 from eqsat.tensor import makers
@@ -40,21 +40,6 @@ _WEIGHT = 127
 _PER_CHANNEL = ("weight", "bias", "multiplier", "shift")
 #: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
 _BIAS_BITS = 28
-
-
-class AsConvolution(NamedTuple):
-    """A view of x as [1, height, width, channels], a convolution with its constants, its RESCALE, and the view back."""
-
-    view: Move
-    conv: DepthwiseConv2d
-    weights: LeafValue
-    bias: LeafValue
-    rescale: ChannelRescale
-    back: Move
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        return self.back(self.rescale(self.conv(self.view(x), self.weights, self.bias)))
 
 
 class Chain(NamedTuple):
@@ -207,7 +192,7 @@ def exact_line(chain: Chain) -> Line | None:
 def _as_convolution(side: str) -> Extern[..., Any]:
     def as_convolution(
         widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
-    ) -> AsConvolution | None:
+    ) -> tuple[Move, DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale, Move] | None:
         """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
 
         Returns None if it finds no convolution that is exact for all 256 values.
@@ -219,7 +204,7 @@ def _as_convolution(side: str) -> Extern[..., Any]:
         if line is None:
             return None
         shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
-        return AsConvolution(
+        return (
             Move.reshape(x.shape, shape),
             Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
             LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
@@ -250,7 +235,10 @@ RULES = [
     rule(
         f"channels-{side}",
         narrow(call(*operands)),
-        AS_CONVOLUTION[side](widen, call, known(y), narrow, x)(x),
+        let(
+            AS_CONVOLUTION[side](widen, call, known(y), narrow, x),
+            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
+        ),
         where=spans_channels(known(y), x, LHS),
     )
     for side, operands in (("right", (widen(x), y)), ("left", (y, widen(x))))

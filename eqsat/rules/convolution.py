@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -115,28 +115,10 @@ def one_image(x: Type, t: Type) -> tuple[Move, Move] | None:
 # ---- transposed convolution ---------------------------------------------------------------------
 
 
-class Phases(NamedTuple):
-    """Two convolutions of one tensor, their concat, and a view of the concat.
-
-    first, second: the weights of each convolution.
-    bias: the bias of both convolutions.
-    """
-
-    view: Move
-    concat: Concat
-    conv: Conv2d
-    first: Constant
-    second: Constant
-    bias: Constant
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        rows = [self.conv(x, weights, self.bias) for weights in (self.first, self.second)]
-        return self.view(self.concat(rows))
-
-
 @extern
-def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) -> Phases | None:
+def phases(
+    call: TransposeConv2d, x: Type, weights: Constant, bias: Constant
+) -> tuple[Move, Concat, Conv2d, Constant, Constant, Constant] | None:
     """Returns convolutions equal to a TRANSPOSE_CONV2D whose kernel is as large as its stride: one 1x1 convolution per
     kernel row.
 
@@ -153,7 +135,7 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
         for k in range(kh)
     )
     whole = (n, height, kh * width, kw * oc)
-    return Phases(
+    return (
         Move.reshape(whole, (n, kh * height, kw * width, oc)),
         Call("concat", attrs_of({"axis": 2})),
         Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0])),
@@ -166,33 +148,12 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
 # ---- channel multiplier --------------------------------------------------------------------------
 
 
-class Halves(NamedTuple):
-    """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels."""
-
-    order: Move
-    concat: Concat
-    conv: DepthwiseConv2d
-    first_scale: ChannelRescale
-    first: Constant
-    first_bias: Constant
-    second_scale: ChannelRescale
-    second: Constant
-    second_bias: Constant
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        halves = [
-            self.first_scale(self.conv(x, self.first, self.first_bias)),
-            self.second_scale(self.conv(x, self.second, self.second_bias)),
-        ]
-        return self.order(self.concat(halves))
-
-
 @extern
 def halve(
-    scale: ChannelRescale, call: DepthwiseConv2d, weights: Constant, bias: Constant, result: Type
-) -> Halves | None:
-    """Returns two depthwise convolutions of half the channel multiplier that together equal one of an even multiplier.
+    scale: ChannelRescale, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Concat, ChannelRescale, Constant, Constant, ChannelRescale, Constant, Constant] | None:
+    """Returns the order of channels, the concat, and RESCALE, weights and bias of each of two depthwise convolutions of
+    half the channel multiplier that together equal one of an even multiplier.
 
     For a multiplier above 1, Vela makes that many convolutions and reorders their channels by up to seven transposes.
     Returns None for a single channel, because Vela makes a CONV2D of it.
@@ -210,10 +171,9 @@ def halve(
         parts.append((take_along(scale, of), kernel, take(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
-    return Halves(
+    return (
         regroup(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
         Call("concat", attrs_of({"axis": 3})),
-        call,
         *parts[0],
         *parts[1],
     )
@@ -325,6 +285,20 @@ RULES = [
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
-    rule("halve-multiplier", scale(depthwise(x, w, c)), halve(scale, depthwise, w, c, LHS)(x)),
-    rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
+    rule(
+        "halve-multiplier",
+        scale(depthwise(x, w, c)),
+        let(
+            halve(scale, w, c, LHS),
+            lambda order, concat, f, v, d, g, u, e: order(concat([f(depthwise(x, v, d)), g(depthwise(x, u, e))])),
+        ),
+    ),
+    rule(
+        "transpose-conv-phases",
+        transposed(x, w, c),
+        let(
+            phases(transposed, x, w, c),
+            lambda view, concat, conv, u, v, bias: view(concat([conv(x, u, bias), conv(x, v, bias)])),
+        ),
+    ),
 ]

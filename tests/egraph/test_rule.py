@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import pytest
 
@@ -169,29 +169,6 @@ def test_kinds_of_a_users_own() -> None:
     with pytest.raises(RuleError, match=r"either is a slice\|pad, and a slice is wanted"):
         rule("a", either(x), let(cut(either, either), lambda c, p: c(x)))
     assert rule("a", m(x), LHS).name == "a"
-
-
-class Padded(NamedTuple):
-    """A slice of a pad."""
-
-    inner: Pad
-    outer: Slice
-
-    def graph(self: Any, value: Any) -> Any:
-        """It, of a value."""
-        return self.outer(self.inner(value))
-
-
-@extern
-def padded(f: Slice, g: Slice) -> Padded | None:
-    return None
-
-
-def test_results_may_be_a_small_graph() -> None:
-    made = rule("a", b(b(x)), padded(b, b)(x))
-    assert made.statement == "slice[b](slice[b](x)) = slice[outer](pad[inner](x)), where inner, outer = padded(b, b)"
-    with pytest.raises(RuleError, match="f is a pointwise, and a slice is wanted"):
-        rule("r", f(x), padded(f, f)(x))
 
 
 @extern
