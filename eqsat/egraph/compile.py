@@ -25,7 +25,6 @@ from eqsat.egraph.tree import (
     Symbol,
     Term,
     Vector,
-    Wrong,
 )
 
 
@@ -125,8 +124,6 @@ class _Actions:
 
     def _value(self, t: Term) -> Expr:
         """Returns the expression of a value."""
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
         if isinstance(t, Let):
             return self._value(t.body)
         if is_leaf(t):

@@ -28,7 +28,6 @@ from eqsat.egraph.tree import (
     Symbol,
     Term,
     Vector,
-    Wrong,
 )
 from eqsat.tensor.types import Type
 
@@ -80,10 +79,8 @@ class Pattern:
 
         Raises RuleError if the term is not of this kind.
         """
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
         if kind.type is Type and is_value(t):
-            return self._lookup(Lookup(type_of, (t,)))
+            return self._lookup(Lookup(type_of, (t,)), Role.USE)
         if kind == VALUE and is_leaf(t):
             t = Apply(t, ())
         if isinstance(t, Symbol):
@@ -147,8 +144,6 @@ class Pattern:
 
         Raises RuleError if the term is no operator.
         """
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
         if isinstance(t, Partial):
             self.declared[t.postponed] = None
             if len(t.attributes) != len(t.postponed.attributes):
@@ -180,9 +175,9 @@ class Pattern:
 
     # -- facts and functions ----------------------------------------------------------------------
 
-    def _lookup(self, t: Lookup) -> Slot:
+    def _lookup(self, t: Lookup, role: Role = Role.MATCH) -> Slot:
         if t not in self._slots:
-            keys = self.keys(t, Role.USE if t.fact == type_of else Role.MATCH)
+            keys = self.keys(t, role)
             out = self.fresh() if t.fact.gives else None
             self._slots[t] = out or 0
             self.atoms.append(Atom(t.fact.symbol, keys, out))

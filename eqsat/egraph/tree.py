@@ -1,8 +1,7 @@
 """Terms as trees: operators, functions, facts and vectors applied to each other, and their text.
 
 Rules are written with `terms.py`.
-Nothing is checked here: a term can be anything until a rule is made of it.
-Then `compile.py` names what is wrong.
+Whether a term fits together is checked once a rule is made of it (`compile.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Term:
         inside = tuple(p for p in parts if not isinstance(p, EllipsisType))
         before, after = isinstance(parts[0], EllipsisType), isinstance(parts[-1], EllipsisType)
         if len(parts) != len(inside) + before + after or not inside:
-            return Wrong(f"{self}[...] has its ellipses at the ends, and something between them")
+            raise RuleError(f"{self}[...] has its ellipses at the ends, and something between them")
         return Sublist(self, before, tuple(map(term, inside)), after)
 
     def __add__(self, other: Any) -> Term:
@@ -63,13 +62,6 @@ class LeftSide(Term):
 
     def __str__(self) -> str:
         return "LHS"
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong(Term):
-    """Something that cannot be a term, and the reason."""
-
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,11 +377,14 @@ class Postponed:
 
 
 def term(x: Any) -> Term:
-    """Returns a number, a list or a term as a term; anything else is a `Wrong` one."""
+    """Returns a number, a list or a term as a term.
+
+    Raises RuleError for anything else.
+    """
     if isinstance(x, Term):
         return x
     if isinstance(x, int) and not isinstance(x, bool):
         return Number(x)
     if isinstance(x, Sequence) and not isinstance(x, str):
         return Vector(tuple(map(term, x)))
-    return Wrong(f"{x!r} is no term")
+    raise RuleError(f"{x!r} is no term")

@@ -38,7 +38,7 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import fact, symbols
+from eqsat.egraph.terms import fact, symbols, type_of
 from eqsat.egraph.tree import Extern
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
@@ -333,9 +333,7 @@ RULES = [
     rule("known-leaf", known(k), k, where=may_be_operand(k)),
     rule("known-unary", known(f(y)), result(f, known(y))),
     rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
-    rule("curve-start-unary", curve(x, x), start(x), where=f(x)),
-    rule("curve-start-left", curve(x, x), start(x), where=g(x, y)),
-    rule("curve-start-right", curve(x, x), start(x), where=g(y, x)),
+    rule("curve-start", curve(x, x), start(x), where=type_of(x)),
     rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y))),
     rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), constant_curve(known(z)))),
     rule("curve-right", curve(x, g(z, y)), follow(g, constant_curve(known(z)), curve(x, y))),
