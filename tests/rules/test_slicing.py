@@ -139,11 +139,8 @@ slice-unary            INT8[4,6]            x('tile', multiples=(2, 1)).part(0, 
 - slice-unary          INT8[4,6]            x.reverse().part(0, 3)
 - slice-unary          INT8[4,6]            x('tile', multiples=(2, 1)).part(0, 7)
 
-slice-concat-{span}    INT8[shapes]         spanning(x, span, x.number(0, 1), x.number(0, 1))
-- slice-concat-{span}  INT8[shapes]         spanning(x, span + 1, x.number(0, 1), 0)
-- slice-concat-{wide}  INT8[shapes]         spanning(x, wide - 1, 1, 1)
-slice-concat-beside    INT8[size,3]         stack(x, 0, x.number(0, 5)).part(start, 2, 1)
-- slice-concat-beside  INT8[2,size]         stack(x, 1, 2).part(1, 2, 1)
+slice-concat           INT8[shapes]         spanning(x, span, x.number(0, 1), x.number(0, 1))
+slice-concat           INT8[size,3]         stack(x, 0, x.number(0, 5)).part(start, 2, 1)
 
 concat-single          INT8[shapes]         x.concat(axis=axis_of(x)).clamp(-7, 7)
 - concat-single        INT8[shapes]         x.concat(x, axis=axis_of(x))
@@ -203,9 +200,8 @@ test_fires_and_is_exact, test_spares_near_misses = cases.of_table(
     how=st.fixed_dictionaries({"dilation": st.sampled_from([(1, 1), (2, 1)]), "depthwise": flags}),
     same=st.sampled_from([*cases.POINTWISE, cases.widened]),
     size=st.integers(1, 4),
-    span=[1, 2, 3, 4],
+    span=[1, 2, 6],
     start=[0, 1],
-    wide=[2, 3, 4],
 )
 
 
