@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Index, Slice, Unary, Value, Values
+from eqsat.egraph.kinds import Concat, Index, Slice, Value, Values
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, each, element, fact, joined, length, symbols
 from eqsat.rules.across import axes_of
@@ -23,20 +23,8 @@ from eqsat.tensor.types import Type
 
 #: Fact taken(s, concat, xs, n): what slice s of the concat of xs takes from the first n operands.
 taken = fact("taken", Slice, Concat, Values, Index, gives=Values)
-#: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
-#: t is the type of the first one without f, and all have its dtype.
-#: If there are several such vectors, the fact is one of them.
-stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
 first_pair = fact("first_pair", Concat, Values, gives=Index)
-
-
-def _bounds(f: Slice, concat: Concat, joined: Type, x: Type) -> tuple[int, int]:
-    """Returns where slice f of a concat begins and ends within operand x, which ends where `joined` ends."""
-    axis: int = concat.attr("axis")
-    before = joined.shape[axis] - x.shape[axis]
-    low = f.attr("start")[axis] - before
-    return max(low, 0), min(low + f.attr("size")[axis], x.shape[axis])
 
 
 @extern
@@ -45,17 +33,17 @@ def part(f: Slice, concat: Concat, joined: Type, x: Type) -> Slice | None:
 
     joined: the type of the concat up to and including x.
     """
-    low, high = _bounds(f, concat, joined, x)
-    start, size, axis = list(f.attr("start")), list(f.attr("size")), concat.attr("axis")
-    start[axis], size[axis] = low, high - low
-    return slice_call(start, size) if low < high else None
+    axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
+    low = start[axis] - (joined.shape[axis] - x.shape[axis])
+    start[axis] = max(low, 0)
+    size[axis] = min(low + size[axis], x.shape[axis]) - start[axis]
+    return slice_call(start, size) if size[axis] > 0 else None
 
 
 @extern
 def misses(f: Slice, concat: Concat, joined: Type, x: Type) -> bool:
     """Tells whether slice f of a concat takes nothing of operand x; `joined` as in `part`."""
-    low, high = _bounds(f, concat, joined, x)
-    return low >= high
+    return part.fn(f, concat, joined, x) is None
 
 
 @extern
@@ -91,20 +79,12 @@ def no_wider(x: Type, y: Type) -> bool:
     return DType.of(x.dtype).size <= DType.of(y.dtype).size
 
 
-@extern
-def same_dtype(x: Type, y: Type) -> bool:
-    """Tells whether two tensors have the same dtype."""
-    return x.dtype == y.dtype
-
-
 s, r = symbols("s r", Slice)
-f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
+a, concat = symbols("a", Sliceable), symbols("concat", Concat)
 x = symbols("x", Value)
 xs = symbols("xs", Values)
-i, t = symbols("i", Index), symbols("t", Type)
-shared = concat(xs[f(x), ...])
+i = symbols("i", Index)
 rule = partial(rule, family="slicing")
-
 
 RULES = [
     rule("concat-single", concat([x]), x, removes=True),
@@ -139,13 +119,5 @@ RULES = [
         a(concat(xs)),
         concat(each(a, xs)),
         where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
-    ),
-    rule("pull-concat-unary", concat(xs), f(concat(stripped(xs, f, t, length(xs))))),
-    rule("strip-first", stripped(xs, f, x, 1), [x], where=(shared, no_wider(x, shared))),
-    rule(
-        "strip-next",
-        stripped(xs, f, t, i + 1),
-        stripped(xs, f, t, i) + [x],
-        where=(element(xs, i, f(x)), same_dtype(x, t)),
     ),
 ]

@@ -31,7 +31,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.rules.across import reorder, take_along
+from eqsat.rules.across import inverse, reorder, take_along
 from eqsat.rules.moves import move_constant
 from eqsat.rules.roles import PULLED, push
 from eqsat.rules.slicing import takes_channels
@@ -80,12 +80,6 @@ def turn(call: Operator) -> Operator:
 def exchange(x: Type) -> Move:
     """Returns the movement that exchanges H and W of a tensor [N, H, W, C]."""
     return _exchange(x.shape)
-
-
-@extern
-def exchange_back(t: Type) -> Move:
-    """Returns the movement that exchanges H and W and so gives a tensor [N, H, W, C]."""
-    return _exchange(t.shape).inverse()
 
 
 @extern
@@ -269,7 +263,7 @@ RULES = [
     rule(
         "turn-conv",
         conv(x, w, b),
-        exchange_back(LHS)(turn_conv(exchange(x)(x))),
+        inverse(exchange(LHS))(turn_conv(exchange(x)(x))),
         where=exchange_pays(conv, x, w, LHS),
     ),
     rule(
@@ -279,9 +273,9 @@ RULES = [
         where=is_product(direct, w),
     ),
     rule("push-turn", m(conv(x, w, b)), turn_conv(exchange(x)(x))),
-    rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turn_conv(x))),
+    rule("pull-turn", conv(m(x), w, b), inverse(exchange(LHS))(turn_conv(x))),
     rule("push-turn-pool", m(pool(x)), turn(pool)(exchange(x)(x))),
-    rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turn(pool)(x))),
+    rule("pull-turn-pool", pool(m(x)), inverse(exchange(LHS))(turn(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
