@@ -41,10 +41,9 @@ def first_sentence(of: object) -> str:
     return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ")
 
 
-def extern(fn: Callable[P, R], name: str = "") -> Extern[P, R]:
+def extern(fn: Callable[P, R]) -> Extern[P, R]:
     """Makes a function of attributes callable in rules.
 
-    name: its name there, by default its own.
     Raises RuleError if the signature lacks a type, or if a type in it is no kind.
     """
     where = f"{inspect.getsourcefile(fn) or '?'}:{fn.__code__.co_firstlineno}: extern {fn.__name__!r}"
@@ -64,7 +63,7 @@ def extern(fn: Callable[P, R], name: str = "") -> Extern[P, R]:
         results, per_rest, several = _results(hints["return"])
     except (RuleError, NameError) as e:
         raise RuleError(f"{where}: {e}") from None
-    return Extern(name or fn.__name__, fn, tuple(parameters), rest, results, per_rest, several)
+    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several)
 
 
 def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:

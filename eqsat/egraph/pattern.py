@@ -248,9 +248,7 @@ class Pattern:
                 self._slots[t] = self.fresh()
                 self.atoms.append(Atom("vec-length", (self.slot(t.vector, VALUES, role),), self._slots[t]))
             return self._slots[t]
-        if isinstance(t, Lookup) and t.fact.gives == INDEX:
-            return self._lookup(t)
-        raise RuleError(f"{t} is no place in a vector")
+        return self._attribute(t, INDEX, role)
 
 
 def is_leaf(t: Term) -> bool:

@@ -66,7 +66,7 @@ class LeftSide(Term):
 
 @dataclass(frozen=True, slots=True)
 class Number(Term):
-    """A position in a vector, or a number of its operands."""
+    """A number, such as a position in a vector."""
 
     value: int
 
@@ -155,7 +155,8 @@ class Extern(Generic[P, R]):
             many = found if self.several else [found]
             return [self._check(row if results else (), results) for row in many]
 
-        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
+        numbers = frozenset(i for i, kind in enumerate((*kinds, *results)) if kind.type is int)
+        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers, numbers)
 
     def _check(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
         """Returns a result as a tuple of values, each of its kind."""

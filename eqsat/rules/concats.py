@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Index, Slice, Value, Values
+from eqsat.egraph.kinds import Concat, Slice, Value, Values
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, each, element, fact, joined, length, symbols
 from eqsat.rules.across import axes_of
@@ -22,9 +22,9 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Type
 
 #: Fact taken(s, concat, xs, n): what slice s of the concat of xs takes from the first n operands.
-taken = fact("taken", Slice, Concat, Values, Index, gives=Values)
+taken = fact("taken", Slice, Concat, Values, int, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
-first_pair = fact("first_pair", Concat, Values, gives=Index)
+first_pair = fact("first_pair", Concat, Values, gives=int)
 
 
 @extern
@@ -83,7 +83,7 @@ s, r = symbols("s r", Slice)
 a, concat = symbols("a", Sliceable), symbols("concat", Concat)
 x = symbols("x", Value)
 xs = symbols("xs", Values)
-i = symbols("i", Index)
+i = symbols("i", int)
 rule = partial(rule, family="slicing")
 
 RULES = [

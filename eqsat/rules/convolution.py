@@ -33,7 +33,7 @@ from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.rules.across import inverse, reorder, take_along
 from eqsat.rules.moves import move_constant
-from eqsat.rules.roles import PULLED, push
+from eqsat.rules.roles import pull, push
 from eqsat.rules.slicing import takes_channels
 from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, take
 from eqsat.tensor import makers
@@ -255,7 +255,7 @@ def giving_in_order(rest: Any, order: Any) -> Any:
 
 def reading_in_order(order: Any, rest: Any) -> Any:
     """Returns a term: the convolution whose input channels are reordered, after the rest of the movement."""
-    inside = PULLED[0](order, plain, n(x), w, c, LHS)
+    inside = pull(0, order, plain, n(x), w, c, LHS)
     return let(inside, lambda view, v, d, same: plain(rest(x), move_constant(v, w), move_constant(d, c)))
 
 
