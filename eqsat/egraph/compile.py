@@ -25,7 +25,6 @@ from eqsat.egraph.tree import (
     Symbol,
     Term,
     Vector,
-    Wrong,
 )
 
 
@@ -89,7 +88,10 @@ def _guard(pattern: Pattern) -> None:
 
 
 class _Actions:
-    """The actions of a rule, in the order in which the engine takes them."""
+    """The actions of a rule, in the order in which the engine takes them.
+
+    Methods raise RuleError for terms that do not fit together.
+    """
 
     def __init__(self, pattern: Pattern):
         self.pattern = pattern
@@ -101,10 +103,7 @@ class _Actions:
         self.made.append(("union", self.pattern.root, self._value(right)))
 
     def know(self, left: Lookup, right: Term) -> None:
-        """Adds what a fact gives.
-
-        Raises RuleError if the two do not fit.
-        """
+        """Adds what a fact gives."""
         row = (left.fact.symbol, *self.pattern.keys(left, Role.KEY))
         if left.fact.gives is None:
             raise RuleError(f"{left} holds or not: it cannot be {right}")
@@ -114,10 +113,7 @@ class _Actions:
         self.made.append(("set", row, what))
 
     def remove(self, left: Term) -> None:
-        """Adds the deletion of the e-node on the left.
-
-        Raises RuleError if the left side is no e-node.
-        """
+        """Adds the deletion of the e-node on the left."""
         row = next((a for a in self.pattern.atoms if a and a.result == self.pattern.root), None)
         if row is None or not isinstance(left, Apply):
             raise RuleError("there is no e-node on the left to be removed")
@@ -125,8 +121,6 @@ class _Actions:
 
     def _value(self, t: Term) -> Expr:
         """Returns the expression of a value."""
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
         if isinstance(t, Let):
             return self._value(t.body)
         if is_leaf(t):

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, ExternTable, Saturation, Watch
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import OPERANDS, Concat, Index, Value, Values, every
+from eqsat.egraph.kinds import OPERANDS, Concat, Value, Values, every
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import element, joined, length, symbols, type_of
 from eqsat.tensor.graph import TensorGraph
@@ -81,7 +81,7 @@ def _typing(name: str) -> Rule:
 
 
 _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
-_concat, _xs, _i = symbols("concat", Concat), symbols("xs", Values), symbols("i", Index)
+_concat, _xs, _i = symbols("concat", Concat), symbols("xs", Values), symbols("i", int)
 #: Rules that infer the type of a class from one of its e-nodes.
 #: That of a CONCAT is inferred operand by operand.
 TYPES = (

@@ -1,6 +1,6 @@
 """The e-graph engine: egglog 13.2 or 14 through its low-level bindings.
 
-Every attribute is interned: egglog has only its number, an i64.
+Every attribute is interned: egglog has only its number, an i64; an `int` is that number itself.
 A computation that egglog cannot do is an `ExternTable`.
 It has a relation of arguments with results, and a demand relation of arguments alone.
 A rule with extern calls becomes one demand stage per call, and a final stage.
@@ -86,12 +86,14 @@ class ExternTable:
 
     n_in, n_out: number of arguments, and of values in a result.
     fn: `fn(*values)` gives None for no result, one tuple, or a list of tuples.
+    numbers: places, among arguments and results, of numbers that are not interned.
     """
 
     name: str
     n_in: int
     n_out: int
     fn: Callable[..., Any]
+    numbers: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,11 +418,12 @@ class Engine:
             rows = []
             for key in self._rows(f"{e.name}?new") if asked.get(e.name) else ():
                 try:
-                    result = e.fn(*(self.intern[i] for i in key))
+                    result = e.fn(*(k if i in e.numbers else self.intern[k] for i, k in enumerate(key)))
                 except Exception as error:  # noqa: BLE001 - a rule's mistake must not be the user's crash
                     raise ExternError(e.name, error) from error
                 for values in [] if result is None else result if isinstance(result, list) else [result]:
-                    rows.append(key + tuple(self.intern.id(v) for v in values))
+                    found = (v if i in e.numbers else self.intern.id(v) for i, v in enumerate(values, e.n_in))
+                    rows.append((*key, *found))
             if rows:
                 self.load(e.name, rows)
                 self._answered.add(e.name)

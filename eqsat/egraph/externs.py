@@ -15,18 +15,6 @@ These annotations have a meaning of their own:
 - `*xs: A` with `-> tuple[B, ...]` gives one B for each of the xs.
 - `f: F` with `-> F`, where F is a TypeVar, gives a result of the kind of the argument.
 
-Several results may form a small graph of operators.
-They are then a NamedTuple, whose method `graph` applies them:
-
-    class Halved(NamedTuple):
-        first: Conv2d
-        second: Conv2d
-
-        def graph(self: Any, x: Any) -> Any:
-            return self.second(self.first(x))
-
-    rule("halved", f(x), halves(f)(x))          # the function `halves` returns a Halved
-
 A function is called only if each argument is of the kind of its parameter.
 So it need not check that itself.
 """
@@ -53,10 +41,9 @@ def first_sentence(of: object) -> str:
     return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ")
 
 
-def extern(fn: Callable[P, R], name: str = "") -> Extern[P, R]:
+def extern(fn: Callable[P, R]) -> Extern[P, R]:
     """Makes a function of attributes callable in rules.
 
-    name: its name there, by default its own.
     Raises RuleError if the signature lacks a type, or if a type in it is no kind.
     """
     where = f"{inspect.getsourcefile(fn) or '?'}:{fn.__code__.co_firstlineno}: extern {fn.__name__!r}"
@@ -73,37 +60,32 @@ def extern(fn: Callable[P, R], name: str = "") -> Extern[P, R]:
                 parameters.append(kind_of(hints[p.name]))
         if "return" not in hints:
             raise RuleError("its result has no type")
-        results, per_rest, several, graph = _results(hints["return"])
+        results, per_rest, several = _results(hints["return"])
     except (RuleError, NameError) as e:
         raise RuleError(f"{where}: {e}") from None
-    return Extern(name or fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, graph)
+    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several)
 
 
-def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool, Any]:
+def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
     """Returns what the annotation of a function's result says, as a tuple of these:
 
     - the kinds of the results;
     - the kind of the results of which there is one for each further argument, or None;
-    - whether there are several answers;
-    - the NamedTuple of the results, or None.
+    - whether there are several answers.
     """
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
     if annotation is bool:
-        return (), None, False, None
+        return (), None, False
     several = get_origin(annotation) is list
     if several:
         (annotation,) = get_args(annotation)
-    graph = get_origin(annotation) or annotation
-    if hasattr(graph, "_fields"):
-        hints = get_type_hints(graph, include_extras=True)
-        return tuple(kind_of(hints[name]) for name in graph._fields), None, several, graph
     if get_origin(annotation) is not tuple:
-        return (kind_of(annotation),), None, several, None
+        return (kind_of(annotation),), None, several
     kinds = get_args(annotation)
     if kinds[-1:] == (Ellipsis,):
-        return (), kind_of(kinds[0]), several, None
-    return tuple(map(kind_of, kinds)), None, several, None
+        return (), kind_of(kinds[0]), several
+    return tuple(map(kind_of, kinds)), None, several
 
 
 @cache

@@ -6,7 +6,7 @@
 For a type checker `Slice` is a `Call`; here it is also a set of operators.
 Annotations name kinds:
 
-- a class stands for all its instances;
+- a class stands for all its instances, `int` for numbers such as positions in a vector of tensors;
 - `Annotated[C, such("name", C, test)]` for those instances of a class that pass a test;
 - `Annotated[Call, op("name")]` for calls of some operators of the op table.
 """
@@ -37,10 +37,6 @@ class Value:
 
 class Values:
     """The kind of a vector of tensors, such as the operands of a CONCAT."""
-
-
-class Index:
-    """The kind of a position in a vector of tensors, counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +99,10 @@ class Kind:
         return bool(self.ops) or self.test is not None
 
 
-VALUE, VALUES, INDEX = Kind("value", Value), Kind("values", Values), Kind("index", Index)
+VALUE, VALUES, INDEX = Kind("value", Value), Kind("values", Values), Kind("index", int)
 MOVE = Kind("move", Move, constructor="Move")
 LEAF = Kind("leaf", LeafValue, constructor="Leaf")
-_OF_CLASS = {Value: VALUE, Values: VALUES, Index: INDEX, Move: MOVE, LeafValue: LEAF}
+_OF_CLASS = {Value: VALUE, Values: VALUES, int: INDEX, Move: MOVE, LeafValue: LEAF}
 
 #: {constructor: kinds of its operands}, for those that rules can match.
 OPERANDS: dict[str, tuple[Kind, ...]] = {

@@ -28,7 +28,6 @@ from eqsat.egraph.tree import (
     Symbol,
     Term,
     Vector,
-    Wrong,
 )
 from eqsat.tensor.types import Type
 
@@ -49,6 +48,7 @@ class Role(Enum):
 class Pattern:
     """The rows and demands of a rule, and the slots of its terms.
 
+    Methods raise RuleError for terms that do not fit together.
     atoms: rows; None stands for one that is reserved.
     bound: symbols that a row holds.
     symbols: all symbols, in the order of use.
@@ -76,14 +76,9 @@ class Pattern:
         return f"?.{self._fresh}_"
 
     def slot(self, t: Term, kind: Kind, role: Role = Role.MATCH) -> Slot:
-        """Returns the slot of a term.
-
-        Raises RuleError if the term is not of this kind.
-        """
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
+        """Returns the slot of a term."""
         if kind.type is Type and is_value(t):
-            return self._lookup(Lookup(type_of, (t,)))
+            return self._lookup(Lookup(type_of, (t,)), Role.USE)
         if kind == VALUE and is_leaf(t):
             t = Apply(t, ())
         if isinstance(t, Symbol):
@@ -143,12 +138,7 @@ class Pattern:
         return self._slots.get(t)
 
     def operator(self, t: Term, role: Role) -> tuple[str, tuple[Slot, ...]]:
-        """Returns (constructor, slots of the attributes) of an operator.
-
-        Raises RuleError if the term is no operator.
-        """
-        if isinstance(t, Wrong):
-            raise RuleError(t.problem)
+        """Returns (constructor, slots of the attributes) of an operator."""
         if isinstance(t, Partial):
             self.declared[t.postponed] = None
             if len(t.attributes) != len(t.postponed.attributes):
@@ -160,10 +150,7 @@ class Pattern:
         return t.kind.constructor, (self.slot(t, t.kind, role),)
 
     def condition(self, t: Term) -> None:
-        """Adds a condition: a function that returns a bool, a fact, or a value that must exist.
-
-        Raises RuleError if the term is none of these.
-        """
+        """Adds a condition: a function that returns a bool, a fact, or a value that must exist."""
         if isinstance(t, Compute):
             if t.results:
                 raise RuleError(f"{t} is no condition: it gives something")
@@ -180,29 +167,23 @@ class Pattern:
 
     # -- facts and functions ----------------------------------------------------------------------
 
-    def _lookup(self, t: Lookup) -> Slot:
+    def _lookup(self, t: Lookup, role: Role = Role.MATCH) -> Slot:
         if t not in self._slots:
-            keys = self.keys(t, Role.USE if t.fact == type_of else Role.MATCH)
+            keys = self.keys(t, role)
             out = self.fresh() if t.fact.gives else None
             self._slots[t] = out or 0
             self.atoms.append(Atom(t.fact.symbol, keys, out))
         return self._slots[t]
 
     def keys(self, t: Lookup, role: Role) -> tuple[Slot, ...]:
-        """Returns the slots of the keys of a fact.
-
-        Raises RuleError if their number is wrong.
-        """
+        """Returns the slots of the keys of a fact."""
         self.declared[t.fact] = None
         if len(t.keys) != len(t.fact.keys):
             raise RuleError(f"the fact {t.fact.name} has {len(t.fact.keys)} keys, not {len(t.keys)}: {t}")
         return tuple(self.slot(k, kind, role) for k, kind in zip(t.keys, t.fact.keys, strict=True))
 
     def results(self, call: Compute) -> tuple[Slot, ...]:
-        """Returns the slots of a function's results.
-
-        Raises RuleError if the function does not take these arguments.
-        """
+        """Returns the slots of a function's results."""
         if call not in self.calls:
             kinds = call.function.takes(len(call.arguments))
             if kinds is None:
@@ -253,9 +234,7 @@ class Pattern:
                 self._slots[t] = self.fresh()
                 self.atoms.append(Atom("vec-length", (self.slot(t.vector, VALUES, role),), self._slots[t]))
             return self._slots[t]
-        if isinstance(t, Lookup) and t.fact.gives == INDEX:
-            return self._lookup(t)
-        raise RuleError(f"{t} is no place in a vector")
+        return self._attribute(t, INDEX, role)
 
 
 def is_leaf(t: Term) -> bool:

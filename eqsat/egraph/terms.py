@@ -31,7 +31,6 @@ from eqsat.egraph.tree import (
     Postponed,
     Symbol,
     Term,
-    Wrong,
     term,
 )
 from eqsat.tensor.types import Type
@@ -87,12 +86,13 @@ def let(call: Term, build: Callable[..., Any]) -> Term:
         let(push(m, f, x), lambda g, n: g(n(x)))
 
     build: returns the term for the results.
+    Raises RuleError if their numbers differ.
     """
     if not isinstance(call, Compute):
-        return Wrong(f"let() names the several results of a function, and {call} has one")
+        raise RuleError(f"let() names the several results of a function, and {call} has one")
     names = _names(build, len(call.results))
     if len(names) != len(call.results):
-        return Wrong(f"{call} gives {len(call.results)} results, and {len(names)} are named: {', '.join(names)}")
+        raise RuleError(f"{call} gives {len(call.results)} results, and {len(names)} are named: {', '.join(names)}")
     return Let(call, names, term(build(*(CallResult(call, k, n) for k, n in enumerate(names)))))
 
 

@@ -1,8 +1,7 @@
 """Terms as trees: operators, functions, facts and vectors applied to each other, and their text.
 
 Rules are written with `terms.py`.
-Nothing is checked here: a term can be anything until a rule is made of it.
-Then `compile.py` names what is wrong.
+Whether a term fits together is checked once a rule is made of it (`compile.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Term:
         inside = tuple(p for p in parts if not isinstance(p, EllipsisType))
         before, after = isinstance(parts[0], EllipsisType), isinstance(parts[-1], EllipsisType)
         if len(parts) != len(inside) + before + after or not inside:
-            return Wrong(f"{self}[...] has its ellipses at the ends, and something between them")
+            raise RuleError(f"{self}[...] has its ellipses at the ends, and something between them")
         return Sublist(self, before, tuple(map(term, inside)), after)
 
     def __add__(self, other: Any) -> Term:
@@ -66,15 +65,8 @@ class LeftSide(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong(Term):
-    """Something that cannot be a term, and the reason."""
-
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
 class Number(Term):
-    """A position in a vector, or a number of its operands."""
+    """A number, such as a position in a vector."""
 
     value: int
 
@@ -108,7 +100,6 @@ class Extern(Generic[P, R]):
     results: the kinds of its results; none if it returns a bool.
     per_rest: the kind of its results if there is one for each further argument, or None.
     several: whether it returns a list of answers.
-    graph: the NamedTuple of the results, or None.
     """
 
     name: str
@@ -118,12 +109,9 @@ class Extern(Generic[P, R]):
     results: tuple[Kind, ...]
     per_rest: Kind | None
     several: bool
-    graph: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         call = Compute(self, tuple(map(term, arguments)))
-        if self.graph is not None:
-            return SmallGraph(call, self.graph)
         single = self.per_rest is None and len(self.results) == 1
         return CallResult(call, 0) if single else call
 
@@ -167,7 +155,8 @@ class Extern(Generic[P, R]):
             many = found if self.several else [found]
             return [self._check(row if results else (), results) for row in many]
 
-        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
+        numbers = frozenset(i for i, kind in enumerate((*kinds, *results)) if kind.type is int)
+        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers, numbers)
 
     def _check(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
         """Returns a result as a tuple of values, each of its kind."""
@@ -232,22 +221,6 @@ class Let(Term):
 
     def __str__(self) -> str:
         return str(self.body)
-
-
-@dataclass(frozen=True, slots=True)
-class SmallGraph:
-    """The results of a call that form a small graph; called with values it is a term.
-
-    of: the NamedTuple of the results.
-    """
-
-    call: Compute
-    of: Any
-
-    def __call__(self, *values: Any) -> Term:
-        names: tuple[str, ...] = self.of._fields
-        results = (CallResult(self.call, k, name) for k, name in enumerate(names))
-        return Let(self.call, names, term(self.of(*results).graph(*map(term, values))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +378,14 @@ class Postponed:
 
 
 def term(x: Any) -> Term:
-    """Returns a number, a list or a term as a term; anything else is a `Wrong` one."""
+    """Returns a number, a list or a term as a term.
+
+    Raises RuleError for anything else.
+    """
     if isinstance(x, Term):
         return x
     if isinstance(x, int) and not isinstance(x, bool):
         return Number(x)
     if isinstance(x, Sequence) and not isinstance(x, str):
         return Vector(tuple(map(term, x)))
-    return Wrong(f"{x!r} is no term")
+    raise RuleError(f"{x!r} is no term")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,9 +25,8 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import symbols
+from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import SliceOrPad
-from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of, occurrences
@@ -78,22 +77,10 @@ class Spelled:
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
 
 
-class Respelled(NamedTuple):
-    """A convolution between two movements, with a SLICE after them and a SLICE or PAD before them."""
-
-    after: Slice
-    write: Move
-    conv: Convolution
-    weights: LeafValue
-    bias: LeafValue
-    read: Move
-    before: SliceOrPad
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        return self.after(self.write(self.conv(self.read(self.before(x)), self.weights, self.bias)))
-
-
+#: A convolution with its weights and bias between two movements.
+MovedConvolution = tuple[Move, Convolution, LeafValue, LeafValue, Move]
+#: The same with a SLICE after it and a SLICE or PAD before it.
+CutConvolution = tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, SliceOrPad]
 #: Returns the forms to offer, for (convolution, type of its operand, weights, bias, its forms).
 Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
 
@@ -190,16 +177,16 @@ def rules(choose: Choose) -> list[Rule]:
         Movements that move nothing go by the rules for movement.
         """
         return [
-            MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
+            (s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in choose_spellings(call, x, w, b)
             if s.is_whole
         ]
 
-    def around(s: Spelled, before: Call) -> Respelled:
-        return Respelled(s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before)
+    def around(s: Spelled, before: Call) -> CutConvolution:
+        return s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before
 
     @extern
-    def spell(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
+    def spell(call: Convolution, x: Type, w: Weights, b: Constant) -> list[CutConvolution]:
         """Returns other convolutions with equal results for an input whose blocks are not all complete.
 
         A PAD completes the last block of the input, and a SLICE removes surplus results.
@@ -212,7 +199,9 @@ def rules(choose: Choose) -> list[Rule]:
         return found
 
     @extern
-    def spell_slice(call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant) -> list[Respelled]:
+    def spell_slice(
+        call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
+    ) -> list[CutConvolution]:
         """Returns other convolutions with equal results that read a larger slice, so that the last block is complete
         without a PAD.
 
@@ -231,10 +220,18 @@ def rules(choose: Choose) -> list[Rule]:
     f, cut = symbols("f", Convolution), symbols("cut", Slice)
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
     make = partial(rule, family="blocking", forget=forget)
+
+    def between(after: Any, write: Any, conv: Any, weights: Any, bias: Any, read: Any, before: Any) -> Any:
+        return after(write(conv(read(before(x)), weights, bias)))
+
     return [
-        make("spelled-conv-whole", f(x, w, b), regroup(f, x, w, b)(x)),
-        make("spelled-conv", f(x, w, b), spell(f, x, w, b)(x)),
-        make("spelled-conv-slice", f(cut(x), w, b), spell_slice(f, cut, x, cut(x), w, b)(x)),
+        make(
+            "spelled-conv-whole",
+            f(x, w, b),
+            let(regroup(f, x, w, b), lambda write, conv, weights, bias, read: write(conv(read(x), weights, bias))),
+        ),
+        make("spelled-conv", f(x, w, b), let(spell(f, x, w, b), between)),
+        make("spelled-conv-slice", f(cut(x), w, b), let(spell_slice(f, cut, x, cut(x), w, b), between)),
     ]
 
 

@@ -23,8 +23,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, symbols
-from eqsat.egraph.tree import Extern
+from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.rules.quantized import Arithmetic, evaluate_table, integer_scale, known, real_scale
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
@@ -40,21 +39,6 @@ _WEIGHT = 127
 _PER_CHANNEL = ("weight", "bias", "multiplier", "shift")
 #: Bits of the magnitude of a bias, 2**28 at most; scales are large enough for that.
 _BIAS_BITS = 28
-
-
-class AsConvolution(NamedTuple):
-    """A view of x as [1, height, width, channels], a convolution with its constants, its RESCALE, and the view back."""
-
-    view: Move
-    conv: DepthwiseConv2d
-    weights: LeafValue
-    bias: LeafValue
-    rescale: ChannelRescale
-    back: Move
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        return self.back(self.rescale(self.conv(self.view(x), self.weights, self.bias)))
 
 
 class Chain(NamedTuple):
@@ -204,35 +188,30 @@ def exact_line(chain: Chain) -> Line | None:
     return best if not len(wrong) and best.is_defined() else None
 
 
-def _as_convolution(side: str) -> Extern[..., Any]:
-    def as_convolution(
-        widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
-    ) -> AsConvolution | None:
-        """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
+@extern
+def as_convolution(
+    place: int, widen: SignedRescale, call: Arithmetic, constant: Constant, narrow: SignedRescale, x: Type
+) -> tuple[Move, DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale, Move] | None:
+    """Returns a chain on x as a 1x1 depthwise convolution and its RESCALE, between views.
 
-        Returns None if it finds no convolution that is exact for all 256 values.
-        """
-        try:
-            line = exact_line(Chain(widen, call, constant, narrow, side == "left"))
-        except GraphError:
-            return None
-        if line is None:
-            return None
-        shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
-        return AsConvolution(
-            Move.reshape(x.shape, shape),
-            Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
-            LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
-            LeafValue.constant(line.bias, "INT32"),
-            line.rescale(),
-            Move.reshape(shape, x.shape),
-        )
-
-    return extern(as_convolution, f"as_convolution_{side}")
-
-
-#: The functions by the side on which the constant is.
-AS_CONVOLUTION = {side: _as_convolution(side) for side in ("right", "left")}
+    place: the number of the operand that is constant.
+    Returns None if it finds no convolution that is exact for all 256 values.
+    """
+    try:
+        line = exact_line(Chain(widen, call, constant, narrow, place == 0))
+    except GraphError:
+        return None
+    if line is None:
+        return None
+    shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
+    return (
+        Move.reshape(x.shape, shape),
+        Call("depthwise_conv2d", makers.conv("INT8", in_zp=line.in_zp)),
+        LeafValue.constant(line.weight.reshape(1, 1, -1, 1), "INT8"),
+        LeafValue.constant(line.bias, "INT32"),
+        line.rescale(),
+        Move.reshape(shape, x.shape),
+    )
 
 
 @extern
@@ -250,8 +229,11 @@ RULES = [
     rule(
         f"channels-{side}",
         narrow(call(*operands)),
-        AS_CONVOLUTION[side](widen, call, known(y), narrow, x)(x),
+        let(
+            as_convolution(place, widen, call, known(y), narrow, x),
+            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
+        ),
         where=spans_channels(known(y), x, LHS),
     )
-    for side, operands in (("right", (widen(x), y)), ("left", (y, widen(x))))
+    for side, place, operands in (("right", 1, (widen(x), y)), ("left", 0, (y, widen(x))))
 ]

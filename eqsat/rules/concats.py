@@ -2,7 +2,6 @@
 
 A concat crosses operators in both directions, except where its operands would become wider.
 The rules rewrite a vector of operands with egglog's own vector primitives, so they hold for any number of operands.
-Only the rule for a slice that spans several operands exists once for each number of operands.
 
 If operands can be merged, only those at the first such place are merged, so a concat of n operands becomes at most n
 others.
@@ -12,72 +11,39 @@ If any two neighbours were merged, there would be one concat for each way to div
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate
 
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Index, Slice, Unary, Value, Values
-from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, element, fact, joined, length, let, postpone, symbols
-from eqsat.egraph.tree import Term, term
+from eqsat.egraph.kinds import Concat, Slice, Value, Values
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import LHS, each, element, fact, joined, length, symbols
 from eqsat.rules.across import axes_of
 from eqsat.rules.slicing import Sliceable, slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Type
 
-#: Maximum number of operands that a slice may span; wider spans are rare, and each number needs a separate rule.
-MOST_SPANNED = 4
-
-
-#: Fact stripped(xs, f, t, n): the first n operands of xs without the f that they share.
-#: t is the type of the first one without f, and all have its dtype.
-#: If there are several such vectors, the fact is one of them.
-stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
+#: Fact taken(s, concat, xs, n): what slice s of the concat of xs takes from the first n operands.
+taken = fact("taken", Slice, Concat, Values, int, gives=Values)
 #: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
-first_pair = fact("first_pair", Concat, Values, gives=Index)
+first_pair = fact("first_pair", Concat, Values, gives=int)
 
 
 @extern
-def parts(f: Slice, concat: Concat, first: Type, *operands: Type) -> tuple[Slice, ...] | None:
-    """Returns the slices that slice f of a concat takes from several neighbouring operands.
+def part(f: Slice, concat: Concat, joined: Type, x: Type) -> Slice | None:
+    """Returns the slice that slice f of a concat takes from operand x, or None if it takes nothing of it.
 
-    first: the type of the concat up to the first of these operands.
-    Returns None unless f takes elements of each of these operands and of no others.
+    joined: the type of the concat up to and including x.
     """
-    axis: int = concat.attr("axis")
-    ends = list(accumulate((x.shape[axis] for x in operands[1:]), initial=first.shape[axis]))
-    starts = [first.shape[axis] - operands[0].shape[axis], *ends[:-1]]
-    low, high = f.attr("start")[axis], f.attr("start")[axis] + f.attr("size")[axis]
-    if not (starts[0] <= low < ends[0] and starts[-1] < high <= ends[-1]):
-        return None
-    return tuple(
-        _within(f, axis, max(low - start, 0), min(high, end) - max(low, start))
-        for start, end in zip(starts, ends, strict=True)
-    )
-
-
-def _within(f: Slice, axis: int, start: int, size: int) -> Slice:
-    """Returns slice f with another start and size along an axis."""
-    starts, sizes = list(f.attr("start")), list(f.attr("size"))
-    starts[axis], sizes[axis] = start, size
-    return slice_call(starts, sizes)
-
-
-#: A slice adjusted to the size of its operand along one axis, by the rule "cut".
-cut = postpone("cut", Slice, int)
+    axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
+    low = start[axis] - (joined.shape[axis] - x.shape[axis])
+    start[axis] = max(low, 0)
+    size[axis] = min(low + size[axis], x.shape[axis]) - start[axis]
+    return slice_call(start, size) if size[axis] > 0 else None
 
 
 @extern
-def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
-    """Returns the axis of a concat if slice f keeps that axis whole and cuts another axis."""
-    axis: int = concat.attr("axis")
-    size = f.attr("size")
-    return axis if size != result.shape and size[axis] == result.shape[axis] else None
-
-
-@extern
-def adjust_slice(f: Slice, axis: int, x: Type) -> Slice:
-    """Returns slice f changed to take all of x along the axis."""
-    return _within(f, axis, 0, x.shape[axis])
+def misses(f: Slice, concat: Concat, joined: Type, x: Type) -> bool:
+    """Tells whether slice f of a concat takes nothing of operand x; `joined` as in `part`."""
+    return part.fn(f, concat, joined, x) is None
 
 
 @extern
@@ -113,42 +79,29 @@ def no_wider(x: Type, y: Type) -> bool:
     return DType.of(x.dtype).size <= DType.of(y.dtype).size
 
 
-@extern
-def same_dtype(x: Type, y: Type) -> bool:
-    """Tells whether two tensors have the same dtype."""
-    return x.dtype == y.dtype
-
-
 s, r = symbols("s r", Slice)
-f, a, concat = symbols("f", Unary), symbols("a", Sliceable), symbols("concat", Concat)
+a, concat = symbols("a", Sliceable), symbols("concat", Concat)
 x = symbols("x", Value)
 xs = symbols("xs", Values)
-i, axis, t = symbols("i", Index), symbols("axis", int), symbols("t", Type)
-shared = concat(xs[f(x), ...])
+i = symbols("i", int)
 rule = partial(rule, family="slicing")
-
-
-def spanning(count: int) -> Rule:
-    """Returns the rule that turns a slice of `count` operands of a concat into a concat of `count` slices."""
-    operands = [symbols(f"x{n}", Value) for n in range(count)]
-    there = tuple(element(xs, i + n, x) for n, x in enumerate(operands))
-
-    def sliced(*taken: Term) -> Term:
-        slices = [t(x) for t, x in zip(taken, operands, strict=True)]
-        return slices[0] if count == 1 else term(concat(slices))
-
-    return rule(
-        f"slice-concat-{count}",
-        s(concat(xs)),
-        let(parts(s, concat, joined(concat, xs, i + 1), *operands), sliced),
-        where=there,
-    )
-
 
 RULES = [
     rule("concat-single", concat([x]), x, removes=True),
-    *(spanning(count) for count in range(1, MOST_SPANNED + 1)),
-    rule("slice-concat-beside", s(concat(xs)), concat(each(cut(s, whole_axis(s, concat, concat(xs))), xs))),
+    rule("slice-concat", s(concat(xs)), concat(taken(s, concat, xs, length(xs)))),
+    rule("taken-first", taken(s, concat, xs, 0), [], where=s(concat(xs))),
+    rule(
+        "taken-next",
+        taken(s, concat, xs, i + 1),
+        taken(s, concat, xs, i) + [part(s, concat, joined(concat, xs, i + 1), x)(x)],
+        where=element(xs, i, x),
+    ),
+    rule(
+        "taken-nothing",
+        taken(s, concat, xs, i + 1),
+        taken(s, concat, xs, i),
+        where=(element(xs, i, x), misses(s, concat, joined(concat, xs, i + 1), x)),
+    ),
     rule(
         "pair-slices",
         first_pair(concat, xs),
@@ -166,14 +119,5 @@ RULES = [
         a(concat(xs)),
         concat(each(a, xs)),
         where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
-    ),
-    rule("pull-concat-unary", concat(xs), f(concat(stripped(xs, f, t, length(xs))))),
-    rule("cut", cut(s, axis)(x), adjust_slice(s, axis, x)(x)),
-    rule("strip-first", stripped(xs, f, x, 1), [x], where=(shared, no_wider(x, shared))),
-    rule(
-        "strip-next",
-        stripped(xs, f, t, i + 1),
-        stripped(xs, f, t, i) + [x],
-        where=(element(xs, i, f(x)), same_dtype(x, t)),
     ),
 ]

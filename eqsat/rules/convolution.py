@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,9 +31,9 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.rules.across import reorder, take_along
+from eqsat.rules.across import inverse, reorder, take_along
 from eqsat.rules.moves import move_constant
-from eqsat.rules.roles import PULLED, push
+from eqsat.rules.roles import pull, push
 from eqsat.rules.slicing import takes_channels
 from eqsat.rules.weights import MAX_CHANNELS, is_product, kernel_of, take
 from eqsat.tensor import makers
@@ -83,12 +83,6 @@ def exchange(x: Type) -> Move:
 
 
 @extern
-def exchange_back(t: Type) -> Move:
-    """Returns the movement that exchanges H and W and so gives a tensor [N, H, W, C]."""
-    return _exchange(t.shape).inverse()
-
-
-@extern
 def turn_kernel(call: Convolution, weights: Constant) -> Constant:
     """Returns weights whose kernel rows and columns are exchanged."""
     height = OPS[call.op].kernel_axis
@@ -115,28 +109,10 @@ def one_image(x: Type, t: Type) -> tuple[Move, Move] | None:
 # ---- transposed convolution ---------------------------------------------------------------------
 
 
-class Phases(NamedTuple):
-    """Two convolutions of one tensor, their concat, and a view of the concat.
-
-    first, second: the weights of each convolution.
-    bias: the bias of both convolutions.
-    """
-
-    view: Move
-    concat: Concat
-    conv: Conv2d
-    first: Constant
-    second: Constant
-    bias: Constant
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        rows = [self.conv(x, weights, self.bias) for weights in (self.first, self.second)]
-        return self.view(self.concat(rows))
-
-
 @extern
-def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) -> Phases | None:
+def phases(
+    call: TransposeConv2d, x: Type, weights: Constant, bias: Constant
+) -> tuple[Move, Concat, Conv2d, Constant, Constant, Constant] | None:
     """Returns convolutions equal to a TRANSPOSE_CONV2D whose kernel is as large as its stride: one 1x1 convolution per
     kernel row.
 
@@ -153,7 +129,7 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
         for k in range(kh)
     )
     whole = (n, height, kh * width, kw * oc)
-    return Phases(
+    return (
         Move.reshape(whole, (n, kh * height, kw * width, oc)),
         Call("concat", attrs_of({"axis": 2})),
         Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0])),
@@ -166,33 +142,12 @@ def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) ->
 # ---- channel multiplier --------------------------------------------------------------------------
 
 
-class Halves(NamedTuple):
-    """Two depthwise convolutions of one tensor with their RESCALEs, their concat, and the order of its channels."""
-
-    order: Move
-    concat: Concat
-    conv: DepthwiseConv2d
-    first_scale: ChannelRescale
-    first: Constant
-    first_bias: Constant
-    second_scale: ChannelRescale
-    second: Constant
-    second_bias: Constant
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        halves = [
-            self.first_scale(self.conv(x, self.first, self.first_bias)),
-            self.second_scale(self.conv(x, self.second, self.second_bias)),
-        ]
-        return self.order(self.concat(halves))
-
-
 @extern
 def halve(
-    scale: ChannelRescale, call: DepthwiseConv2d, weights: Constant, bias: Constant, result: Type
-) -> Halves | None:
-    """Returns two depthwise convolutions of half the channel multiplier that together equal one of an even multiplier.
+    scale: ChannelRescale, weights: Constant, bias: Constant, result: Type
+) -> tuple[Move, Concat, ChannelRescale, Constant, Constant, ChannelRescale, Constant, Constant] | None:
+    """Returns the order of channels, the concat, and RESCALE, weights and bias of each of two depthwise convolutions of
+    half the channel multiplier that together equal one of an even multiplier.
 
     For a multiplier above 1, Vela makes that many convolutions and reorders their channels by up to seven transposes.
     Returns None for a single channel, because Vela makes a CONV2D of it.
@@ -210,10 +165,9 @@ def halve(
         parts.append((take_along(scale, of), kernel, take(bias, of, 0)))
     # The concat has the halves outermost among its channels.
     split = (*result.shape[:-1], 2, channels, half)
-    return Halves(
+    return (
         regroup(result.shape, split, (0, 1, 2, 4, 3, 5), result.shape),
         Call("concat", attrs_of({"axis": 3})),
-        call,
         *parts[0],
         *parts[1],
     )
@@ -301,7 +255,7 @@ def giving_in_order(rest: Any, order: Any) -> Any:
 
 def reading_in_order(order: Any, rest: Any) -> Any:
     """Returns a term: the convolution whose input channels are reordered, after the rest of the movement."""
-    inside = PULLED[0](order, plain, n(x), w, c, LHS)
+    inside = pull(0, order, plain, n(x), w, c, LHS)
     return let(inside, lambda view, v, d, same: plain(rest(x), move_constant(v, w), move_constant(d, c)))
 
 
@@ -309,7 +263,7 @@ RULES = [
     rule(
         "turn-conv",
         conv(x, w, b),
-        exchange_back(LHS)(turn_conv(exchange(x)(x))),
+        inverse(exchange(LHS))(turn_conv(exchange(x)(x))),
         where=exchange_pays(conv, x, w, LHS),
     ),
     rule(
@@ -319,12 +273,26 @@ RULES = [
         where=is_product(direct, w),
     ),
     rule("push-turn", m(conv(x, w, b)), turn_conv(exchange(x)(x))),
-    rule("pull-turn", conv(m(x), w, b), exchange_back(LHS)(turn_conv(x))),
+    rule("pull-turn", conv(m(x), w, b), inverse(exchange(LHS))(turn_conv(x))),
     rule("push-turn-pool", m(pool(x)), turn(pool)(exchange(x)(x))),
-    rule("pull-turn-pool", pool(m(x)), exchange_back(LHS)(turn(pool)(x))),
+    rule("pull-turn-pool", pool(m(x)), inverse(exchange(LHS))(turn(pool)(x))),
     rule("move-conv", n(scale(plain(x, w, c))), let(order_first(n), giving_in_order)),
     rule("conv-move", plain(n(x), w, c), let(order_last(n), reading_in_order)),
     rule("conv-slice", plain(s(x), w, b), plain(x, zeros_around(plain, s, x, w), b), where=takes_channels(s, x)),
-    rule("halve-multiplier", scale(depthwise(x, w, c)), halve(scale, depthwise, w, c, LHS)(x)),
-    rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
+    rule(
+        "halve-multiplier",
+        scale(depthwise(x, w, c)),
+        let(
+            halve(scale, w, c, LHS),
+            lambda order, concat, f, v, d, g, u, e: order(concat([f(depthwise(x, v, d)), g(depthwise(x, u, e))])),
+        ),
+    ),
+    rule(
+        "transpose-conv-phases",
+        transposed(x, w, c),
+        let(
+            phases(transposed, x, w, c),
+            lambda view, concat, conv, u, v, bias: view(concat([conv(x, u, bias), conv(x, v, bias)])),
+        ),
+    ),
 ]

@@ -14,14 +14,14 @@ If any two neighbours were merged, there would be a concat for each way to divid
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import AnyRescale, ChannelRescale, Concat, Constant, Conv2d, Index, Slice, Value, Values
+from eqsat.egraph.kinds import AnyRescale, ChannelRescale, Concat, Constant, Conv2d, Slice, Value, Values
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import element, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call, takes_channels
@@ -57,11 +57,9 @@ class Branches:
     """A sequence of branches that read one tensor.
 
     Their convolutions and RESCALEs differ only in constants, channels and scales.
-    made: number of them whose operators are in the e-graph.
     """
 
     row: tuple[Branch, ...]
-    made: int = 0
 
 
 #: Returns the sequences to offer, for (the given branches, type of their tensor, other sequences with the same result).
@@ -70,10 +68,10 @@ Choose = Callable[[Branches, Type, Sequence[Branches]], Sequence[Branches]]
 #: Fact branch(y, x): y as a branch of x.
 branch = fact("branch", Value, Value, gives=Branch)
 #: Fact branches(xs, x, n): the first n of xs as branches of x.
-branches = fact("branches", Values, Value, Index, gives=Branches)
-#: Fact parts(xs, x, p): the values of the first branches of p, as many as are made.
+branches = fact("branches", Values, Value, int, gives=Branches)
+#: Fact parts(xs, x, p, n): the values of the first n branches of p.
 #: The concat of all branches of p is that of xs.
-parts = fact("parts", Values, Value, Branches, gives=Values)
+parts = fact("parts", Values, Value, Branches, int, gives=Values)
 
 
 def merge(of: Sequence[Branch]) -> Branch:
@@ -170,21 +168,17 @@ def are_alike(before: Branches, b: Branch) -> bool:
 
 
 @extern
-def is_made(p: Branches) -> bool:
-    """Tells whether the operators of all branches are in the e-graph."""
-    return p.made == len(p.row)
+def is_all(p: Branches, n: int) -> bool:
+    """Tells whether there are n branches."""
+    return n == len(p.row)
 
 
 @extern
-def one_more(p: Branches) -> Branches | None:
-    """Returns a sequence whose next branch is made, too."""
-    return replace(p, made=p.made + 1) if p.made < len(p.row) else None
-
-
-@extern
-def next_of(p: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Constant, Constant]:
-    """Returns the next branch to be made: RESCALE, convolution, slice of the tensor, weights and bias."""
-    b, rows = p.row[p.made], x.shape[:-1]
+def operators_of(p: Branches, n: int, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Constant, Constant] | None:
+    """Returns RESCALE, convolution, slice of the tensor, weights and bias of branch n, or None if there is no such."""
+    if n == len(p.row):
+        return None
+    b, rows = p.row[n], x.shape[:-1]
     return b.rescale, b.call, slice_call((*(0 for _ in rows), b.start), (*rows, b.end - b.start)), b.weights, b.bias
 
 
@@ -198,7 +192,7 @@ def rules(choose: Choose) -> list[Rule]:
 
     conv, cut, concat = symbols("conv", Conv2d), symbols("cut", Slice), symbols("concat", Concat)
     rescale = symbols("rescale", AnyRescale)
-    x, y, xs, i = symbols("x", Value), symbols("y", Value), symbols("xs", Values), symbols("i", Index)
+    x, y, xs, i = symbols("x", Value), symbols("y", Value), symbols("xs", Values), symbols("i", int)
     w, b, p = symbols("w", Constant), symbols("b", Constant), symbols("p", Branches)
     make = partial(rule, family="grouped")
     return [
@@ -221,17 +215,17 @@ def rules(choose: Choose) -> list[Rule]:
             append(branches(xs, x, i), branch(y, x)),
             where=(element(xs, i, y), are_alike(branches(xs, x, i), branch(y, x))),
         ),
-        make("parts-first", parts(xs, x, fewer(branches(xs, x, length(xs)), x)), []),
+        make("parts-first", parts(xs, x, fewer(branches(xs, x, length(xs)), x), 0), []),
         make(
             "parts-next",
-            parts(xs, x, one_more(p)),
-            let(next_of(p, x), lambda f, conv, cut, w, b: parts(xs, x, p) + [f(conv(cut(x), w, b))]),
+            parts(xs, x, p, i + 1),
+            let(operators_of(p, i, x), lambda f, conv, cut, w, b: parts(xs, x, p, i) + [f(conv(cut(x), w, b))]),
         ),
         make(
             "grouped",
             concat(xs),
-            concat(parts(xs, x, p)),
-            where=(joins_channels(concat, x), is_made(p)),
+            concat(parts(xs, x, p, i)),
+            where=(joins_channels(concat, x), is_all(p, i)),
         ),
     ]
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Matmul, MatmulRows, Rescale, Value
+from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
@@ -42,7 +41,9 @@ def transpose_product(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Ma
 
 
 @extern
-def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolution | None:
+def as_convolution(
+    matmul: Matmul, left: Type, right: Constant
+) -> tuple[Move, Conv2d, LeafValue, LeafValue, Move] | None:
     """Returns the product of x and a constant k as a 1x1 convolution between views.
 
     Returns None unless there is one batch, and x is INT8.
@@ -55,7 +56,7 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolut
     weights = LeafValue.constant(right.data[0].T.reshape(w, 1, 1, c), right.node.dtype)
     bias = LeafValue.constant(np.zeros(w), "INT32")
     read, write = Move.reshape(left.shape, (1, 1, h, c)), Move.reshape((1, 1, h, w), (1, h, w))
-    return MovedConvolution(write, conv, weights, bias, read)
+    return write, conv, weights, bias, read
 
 
 @extern
@@ -96,6 +97,13 @@ RULES = [
     rule(
         "matmul-transpose", matmul(a, b), let(transpose_product(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))
     ),
-    rule("matmul-conv", matmul(a, k), as_convolution(matmul, a, k)(a)),
+    rule(
+        "matmul-conv",
+        matmul(a, k),
+        let(
+            as_convolution(matmul, a, k),
+            lambda write, conv, weights, bias, read: write(conv(read(a), weights, bias)),
+        ),
+    ),
     ROWS,
 ]

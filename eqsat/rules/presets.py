@@ -111,8 +111,8 @@ CATALOGUE = (
         "the five patterns of FuseConcatPass (pull request 18827): a concat of one operand, a concat followed by a "
         "slice of exactly one operand, slices that a concat rejoins completely, a concat followed by a slice within "
         "one operand, and slices that a concat rejoins in part. Stronger than the pass: neighbouring slices are "
-        "rejoined even if the concat has other operands",
-        _collect("concat-single", "axial-nothing", "slice-concat-1", "pair-slices", "concat-slices"),
+        "rejoined even if the concat has other operands, and a slice may take of several operands",
+        _collect("concat-single", "axial-nothing", "slice-concat", "pair-slices", "concat-slices"),
     ),
 )
 

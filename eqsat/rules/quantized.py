@@ -38,8 +38,7 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import fact, symbols
-from eqsat.egraph.tree import Extern
+from eqsat.egraph.terms import fact, symbols, type_of
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
@@ -193,48 +192,43 @@ def integer_scale(scale: float) -> tuple[int, int] | None:
 # ---- functions of two INT8 values ---------------------------------------------------------------
 
 
-def _beside(other: Any, side: str, x: Any) -> tuple[Any, Any]:
-    """Returns the operands of an operator that has x on a side."""
-    return (x, other) if side == "left" else (other, x)
+def _beside(other: Any, place: int, x: Any) -> tuple[Any, Any]:
+    """Returns the operands of an operator of which x is the one number `place`."""
+    return (other, x) if place else (x, other)
 
 
-def _one_scale(side: str) -> Extern[..., Any]:
-    def one_scale(
-        narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
-    ) -> Rescale | None:
-        """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
+@extern
+def one_scale(
+    place: int, narrow: Rescale, total: Arithmetic, second: SignedRescale, first: SignedRescale, x: Type, other: Curve
+) -> Rescale | None:
+    """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
 
-        other: the curve of the other operand of `total`.
-        Returns None if no such RESCALE is defined for all INT8 values, and gives the same result for all 65,536 pairs.
-        """
+    place: the number of that operand of `total`.
+    other: the curve of the other one.
+    Returns None if no such RESCALE is defined for all INT8 values, and gives the same result for all 65,536 pairs.
+    """
 
-        def results(curve: Curve) -> bytes | None:
-            return _results(narrow, total, *_beside(other, side, curve))
+    def results(curve: Curve) -> bytes | None:
+        return _results(narrow, total, *_beside(other, place, curve))
 
-        found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
-        curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
-        wanted = results(curve) if found and curve else None
-        if found is None or wanted is None:
-            return None
-        for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
-            attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
-            merged = Call("rescale", attrs)
-            once = follow.fn(merged, IDENTITY) if _takes_all(merged, x) else None
-            if once and results(once) == wanted:
-                return merged
+    found = integer_scale(float((real_scale(first) * real_scale(second))[0]))
+    curve = follow.fn(second, c) if x.dtype == "INT8" and (c := follow.fn(first, IDENTITY)) else None
+    wanted = results(curve) if found and curve else None
+    if found is None or wanted is None:
         return None
-
-    return extern(one_scale, f"one_scale_{side}")
+    for mode in dict.fromkeys((second.attr("rounding_mode"), SINGLE_ROUND)):
+        attrs = makers.rescale(second.attr("dtype"), *found, in_zp=first.attr("in_zp")[0], rounding_mode=mode)
+        merged = Call("rescale", attrs)
+        once = follow.fn(merged, IDENTITY) if _takes_all(merged, x) else None
+        if once and results(once) == wanted:
+            return merged
+    return None
 
 
 def _takes_all(rescale: Call, x: Type) -> bool:
     """Whether TOSA defines a RESCALE for all values of a dtype."""
     allowed = OPS["rescale"].allowed
     return allowed is None or not allowed(dict(rescale.attrs), [x])
-
-
-#: The functions by the side of `total` on which the RESCALEs are.
-ONE_SCALE = {side: _one_scale(side) for side in ("left", "right")}
 
 
 def _results(narrow: Call, total: Call, left: Curve, right: Curve) -> bytes | None:
@@ -333,9 +327,7 @@ RULES = [
     rule("known-leaf", known(k), k, where=may_be_operand(k)),
     rule("known-unary", known(f(y)), result(f, known(y))),
     rule("known-binary", known(g(y, z)), result(g, known(y), known(z))),
-    rule("curve-start-unary", curve(x, x), start(x), where=f(x)),
-    rule("curve-start-left", curve(x, x), start(x), where=g(x, y)),
-    rule("curve-start-right", curve(x, x), start(x), where=g(y, x)),
+    rule("curve-start", curve(x, x), start(x), where=type_of(x)),
     rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y))),
     rule("curve-left", curve(x, g(y, z)), follow(g, curve(x, y), constant_curve(known(z)))),
     rule("curve-right", curve(x, g(z, y)), follow(g, constant_curve(known(z)), curve(x, y))),
@@ -343,9 +335,9 @@ RULES = [
     *(
         rule(
             f"rescale-twice-{side}",
-            narrow(total(*_beside(z, side, second(first(x))))),
-            narrow(total(*_beside(z, side, one_scale(narrow, total, second, first, x, curve(y, z))(x)))),
+            narrow(total(*_beside(z, place, second(first(x))))),
+            narrow(total(*_beside(z, place, one_scale(place, narrow, total, second, first, x, curve(y, z))(x)))),
         )
-        for side, one_scale in ONE_SCALE.items()
+        for place, side in enumerate(("left", "right"))
     ),
 ]

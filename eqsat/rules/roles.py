@@ -22,7 +22,6 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import VALUE, Binary, Constant, Convolution, Slice, Ternary, Value, every, kind_of, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.egraph.tree import Extern
 from eqsat.rules.moves import move_constant
 from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move
@@ -86,20 +85,16 @@ def push(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
     return None if found is None else (*found[:-1], Move.reshape(m.in_shape, m.out_shape))
 
 
-def _pull(k: int) -> Extern[..., Any]:
-    def pulled(m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
-        """Returns movements of all operands and of the result for an operator whose operand k is moved by m; operand
-        k gets only a view."""
-        found = movements(call, m.inverse(), k, types)
-        if found is None:
-            return None
-        return (*found[:k], Move.reshape(m.in_shape, m.out_shape), *found[k + 1 : -1], found[-1].inverse())
+@extern
+def pull(k: int, m: Move, call: Call, *types: Type) -> tuple[Move, ...] | None:
+    """Returns movements of all operands and of the result for an operator whose operand k is moved by m.
 
-    return extern(pulled, f"pulled_from_{k}")
-
-
-#: The functions by the number of the operand that is moved.
-PULLED = [_pull(k) for k in range(3)]
+    Operand k gets only a view.
+    """
+    found = movements(call, m.inverse(), k, types)
+    if found is None:
+        return None
+    return (*found[:k], Move.reshape(m.in_shape, m.out_shape), *found[k + 1 : -1], found[-1].inverse())
 
 
 @extern
@@ -144,7 +139,7 @@ def across(f: Any, xs: Sequence[Any], name: str, places: Sequence[str], viewed: 
     )
     for k, place in zip(tensors, places, strict=True):
         given = [m(x) if i == k else x for i, x in enumerate(xs)]
-        yield rule(f"pull-{name}{place}", f(*given), let(PULLED[k](m, f, *given, LHS), pulled_all(k)))
+        yield rule(f"pull-{name}{place}", f(*given), let(pull(k, m, f, *given, LHS), pulled_all(k)))
     yield rule(f"slice-{name}", s(f(*xs)), let(slice_operands(s, f, f(*xs), *xs), lambda *n: on_all(constant_part, n)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,20 +40,6 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
 
 #: A movement that reorders channels and moves nothing else.
 ChannelOrder = Annotated[Move, such("order", Move, lambda m: channel_order(m) is not None)]
-
-
-class MovedConvolution(NamedTuple):
-    """A convolution with its weights and bias between two movements."""
-
-    write: Move
-    conv: Convolution
-    weights: LeafValue
-    bias: LeafValue
-    read: Move
-
-    def graph(self: Any, x: Any) -> Any:
-        """Builds this small graph on x."""
-        return self.write(self.conv(self.read(x), self.weights, self.bias))
 
 
 def kernel_of(call: Call, weights: Shape) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import pytest
 
@@ -95,7 +95,6 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "operands": (lambda: rule("r", g(x), x), "g takes 2 operands, not 1"),
     "operands on the right": (lambda: rule("r", g(x, y), f(x, y)), "f takes 1 operands, not 2"),
     "arguments": (lambda: rule("r", m(x), seen_by(m)(x)), "seen_by does not take 1 arguments"),
-    "results": (lambda: rule("r", b(x), let(cut(b, b), lambda c: c(x))), "gives 2 results, and 1 are named"),
     "results as one": (lambda: rule("r", b(x), cut(b, b)), "cut(b, b) stands where a value is wanted"),
     "kind": (lambda: rule("r", f(m(x)), seen_by(f, x)(x)), "f is a pointwise, and a move is wanted"),
     "operator": (lambda: rule("r", a(b(x)), let(cut(a, b), lambda c, p: c(x))), "a is a axial, and a slice is wanted"),
@@ -103,7 +102,6 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "attribute as a value": (lambda: rule("r", m(x), m), "m is a move, and a value is wanted"),
     "not in the pattern": (lambda: rule("r", m(x), seen_by(m, f(x))(x)), "f(x) is no part of the pattern"),
     "two of a name": (lambda: rule("r", f(x), symbols("f", Move)(x)), "two variables are called f"),
-    "no term": (lambda: rule("r", f(x), "x"), "'x' is no term"),
     "no concat": (lambda: rule("r", concat(x), x), "x is a value, and a values is wanted"),
     "window": (lambda: rule("r", concat(xs), concat(xs[..., x])), "no such sublist"),
     "a relation": (lambda: rule("r", element(xs, 0, x), x, where=concat(xs)), "holds or not: it cannot be x"),
@@ -120,6 +118,19 @@ def test_a_rule_that_cannot_be_is_refused(make: Callable[[], Any], problem: str)
         make()
     where = f"{__file__}:{make.__code__.co_firstlineno}: the rule 'r' cannot be: "
     assert str(e.value).startswith(where) and problem in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: f("x"), "'x' is no term"),
+        (lambda: let(cut(b, b), lambda c: c(x)), "gives 2 results, and 1 are named"),
+        (lambda: xs[x, ..., y], "has its ellipses at the ends"),
+    ],
+)
+def test_what_can_be_no_term_is_refused(make: Callable[[], Any], problem: str) -> None:
+    with pytest.raises(RuleError, match=problem):
+        make()
 
 
 def test_an_operator_that_the_table_lacks_is_refused() -> None:
@@ -169,29 +180,6 @@ def test_kinds_of_a_users_own() -> None:
     with pytest.raises(RuleError, match=r"either is a slice\|pad, and a slice is wanted"):
         rule("a", either(x), let(cut(either, either), lambda c, p: c(x)))
     assert rule("a", m(x), LHS).name == "a"
-
-
-class Padded(NamedTuple):
-    """A slice of a pad."""
-
-    inner: Pad
-    outer: Slice
-
-    def graph(self: Any, value: Any) -> Any:
-        """It, of a value."""
-        return self.outer(self.inner(value))
-
-
-@extern
-def padded(f: Slice, g: Slice) -> Padded | None:
-    return None
-
-
-def test_results_may_be_a_small_graph() -> None:
-    made = rule("a", b(b(x)), padded(b, b)(x))
-    assert made.statement == "slice[b](slice[b](x)) = slice[outer](pad[inner](x)), where inner, outer = padded(b, b)"
-    with pytest.raises(RuleError, match="f is a pointwise, and a slice is wanted"):
-        rule("r", f(x), padded(f, f)(x))
 
 
 @extern
