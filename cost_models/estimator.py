@@ -18,7 +18,7 @@ from math import ceil, prod
 from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import HWC
-from eqsat.vela.traffic import Cut, burst, elements_read
+from eqsat.vela.traffic import burst
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -42,7 +42,7 @@ def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
     return prod(ceil(d / u) for d, u in zip(shape, unit))
 
 
-def _within(a: HWC, b: HWC) -> HWC:
+def within(a: HWC, b: HWC) -> HWC:
     return as_shape(map(min, a, b))
 
 
@@ -81,7 +81,7 @@ def mac(
     path: output cycles per element.
     besides: (memory, bytes) that it moves for operators that are chained to it.
     """
-    inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
+    inside, fed = within(blocks.ofm, work.ofm), within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
         estimate_waste(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
@@ -162,62 +162,6 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
     return total // machine.core.cores if split else total
 
 
-def elementwise(
-    machine: Machine,
-    out: HWC,
-    block: HWC,
-    path: float,
-    place: Place,
-    bits: int,
-    out_bits: int,
-    read: Sequence[HWC],
-    stored: HWC | None = None,
-) -> float:
-    """Returns the cycles of an elementwise op of U55 and U65.
-
-    out, block: the shape of the result, and the block of it.
-    path: output cycles per element.
-    bits, out_bits: of an element of the operands and of the result.
-    read: shapes of the operands that are not constant.
-    stored: the shape of a constant operand, in rows.
-    An operand that broadcasts is read once a block (`eqsat/vela/corrections.py`).
-    """
-    full = (*out[:2], round_depth(out[2], place.write_rows))
-    npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
-    waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, out)
-    moved = [(place.write, prod(full) * out_bits / 8 * waste)]
-    sources = [(place.read, place.read_rows, shape) for shape in read]
-    if stored is not None:
-        sources.append((machine.constants, True, stored))
-    for memory, rows, shape in sources:
-        if prod(shape) > 1 or prod(out) == 1:
-            count = elements_in_blocks(shape, out, block)
-            moved.append((memory, operand_bytes(machine, memory, rows, bits, block, shape, out, count)))
-    return max(npu, memories(moved))
-
-
-def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
-    """Returns the elements that are read of an operand of an elementwise op.
-
-    An operand that broadcasts is read once for each block of the result.
-    """
-    return elements_read((1, *shape), (1, *out), Cut((1, *out), (1, *block)))
-
-
-def operand_bytes(
-    machine: Machine, memory: Memory, rows: bool, bits: int, block: HWC, shape: HWC, out: HWC, count: int
-) -> float:
-    """Returns the bytes that a memory moves for `count` elements of an operand of an elementwise op.
-
-    They include the bytes that short bursts waste.
-    """
-    inside = _within(block, shape)
-    stored = count / shape[2] * round_depth(shape[2], rows)
-    return (
-        stored * bits / 8 * estimate_waste(machine, memory, True, rows, bits, block if shape == out else inside, shape)
-    )
-
-
 def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
     """Returns the NPU cycles of an elementwise op that runs block by block.
 
@@ -225,7 +169,7 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
     - the cycles of the output path;
     - a quarter of its share of the cycles of a block, for path and memory.
     """
-    inside = _within(block, shape)
+    inside = within(block, shape)
     read = prod(inside) * bits / 8 * estimate_waste(machine, place.read, True, place.read_rows, bits, block, shape)
     waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, shape)
     written = prod(inside) * out_bits / 8 * waste

@@ -67,26 +67,6 @@ class Machine:
         """Whether constants and all tensors are in SRAM."""
         return self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
 
-    @property
-    def largest(self) -> float:
-        """Cycles per element of the output path of a maximum over a window.
-
-        On U55 and U65 it is half of `byte` in every configuration.
-        (ethos_u55.cpp and ethos_u65.cpp: outputCycles.)
-        """
-        return self.core.byte / 2
-
-    def arithmetic(self, op: str, bits: int, out_bits: int = 8) -> float:
-        """Returns the cycles per element of the output path of an op on two operands.
-
-        op: its name in TOSA; bits, out_bits: of an element of the operands and of the result.
-        """
-        if bits == 32:
-            return self.core.wide
-        if op == "mul":
-            return self.core.product if out_bits == 32 else self.core.mul
-        return self.core.add if op in ("add", "sub") else self.core.byte
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
