@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,14 +72,6 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
         else:
             raise DeviceError(f"unknown driver action {word:#010x} in the header")
     raise DeviceError("no command stream behind the header")
-
-
-def with_commands(data: bytes, words: Sequence[int]) -> bytes:
-    """Replaces the words behind the header of a driver payload. Raises DeviceError."""
-    _, before = read_header(data)
-    start = len(data) - 4 * len(before)
-    header = struct.pack("<I", _COMMANDS | (len(words) >> 16 & 0xFF) << 8 | (len(words) & 0xFFFF) << 16)
-    return data[: start - 4] + header + struct.pack(f"<{len(words)}I", *words)
 
 
 def commands(data: bytes) -> Iterator[Any]:

@@ -7,6 +7,7 @@ A command that needs a register that was never set is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
@@ -102,7 +103,7 @@ class Registers:
 
     def place(self, m: FeatureMap, prefix: str) -> FeatureMap:
         """Returns the feature map at the place that the registers say now."""
-        return m.at(self._bases(prefix))
+        return replace(m, bases=self._bases(prefix))
 
     def _bases(self, prefix: str) -> tuple[int, int, int, int]:
         self._check_aligned(self._alignment(prefix), *_BASES[prefix])
