@@ -162,7 +162,7 @@ def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> 
             clock.issue(clock.copies, c.cycles)
             yield _Done(c, 0.0, clock.end)
         else:
-            share = machine.repeated if c.again else len(c.kinds)
+            share = machine.measured.repeated if c.again else len(c.kinds)
             taken = machine.per_command * share + c.cycles
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)

@@ -90,7 +90,7 @@ def mac(
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
     array = _mac_block(machine, work, blocks, inside, fed)
     if weights and weights.sparse and machine.family.sparse_weights:
-        array *= machine.sparse_weights
+        array *= machine.measured.sparse_weights
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * weights.source.latency / 256 if weights else 0)
     first = place.read.reading(prod(fed) * work.bits / 8 * waste[0])
     last = place.write.writing(prod(inside) * out_bits / 8 * waste[1])
@@ -142,13 +142,13 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             if work.kind == "pool":
                 steps = 1
                 cycles = max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1)
-                cycles *= machine.planes if work.ofm[2] == 1 else 1
+                cycles *= machine.measured.planes if work.ofm[2] == 1 else 1
             elif work.kind == "depthwise":
-                steps = ceil(taps / machine.filled_taps) * machine.filled_taps / 4
+                steps = ceil(taps / machine.measured.filled_taps) * machine.measured.filled_taps / 4
                 cycles = max(feed, 4 * plane * size) * steps * d
             elif blocks.part_kernel:
                 steps, slices = ceil(taps / (2 if work.bits == 16 else 4)), ceil(fed[2] / 8)
-                cycles = max(feed, 4 * plane) * steps * d * slices * (machine.single_tap if taps == 1 else 1)
+                cycles = max(feed, 4 * plane) * steps * d * slices * (machine.measured.single_tap if taps == 1 else 1)
             else:
                 steps = taps
                 depth = machine.family.mac_depth
@@ -157,7 +157,7 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             stall = 2 * (steps if d == 1 else (steps - 1) * d) * slices if plane == 1 else 0
             total += cycles + stall
     if work.kind in ("conv", "product", "sum"):
-        filled = min(fed[2], machine.filled_inputs or fed[2])
+        filled = min(fed[2], machine.measured.filled_inputs or fed[2])
         total *= up(work.ifm[2], filled) / fed[2]
     return total // machine.core.cores if split else total
 

@@ -81,6 +81,14 @@ class Kernel:
     def padded(self) -> bool:
         return any((self.top, self.left, self.bottom, self.right))
 
+    def reach(self, out: tuple[int, int]) -> tuple[int, int]:
+        """Returns (height, width) of all that windows at the positions of `out` read, with the padding."""
+        height, width = (
+            (n - 1) * s + (taps - 1) * d + 1
+            for n, s, taps, d in zip(out, self.stride, (self.height, self.width), self.dilation, strict=True)
+        )
+        return height, width
+
 
 @dataclass(frozen=True, slots=True)
 class FixedPointScale:

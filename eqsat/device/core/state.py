@@ -164,15 +164,9 @@ class Registers:
         out: (height, width) of the output.
         Raises DeviceError if it reads only padding.
         """
-        factor = self.upscale().factor
-        size = (
-            (out[0], kernel.height, kernel.top + kernel.bottom),
-            (out[1], kernel.width, kernel.left + kernel.right),
-        )
-        height, width = (
-            -(-((n - 1) * stride + (taps - 1) * dilation + 1 - padding) // factor)
-            for (n, taps, padding), stride, dilation in zip(size, kernel.stride, kernel.dilation, strict=True)
-        )
+        factor, (rows, columns) = self.upscale().factor, kernel.reach(out)
+        height = -(-(rows - kernel.top - kernel.bottom) // factor)
+        width = -(-(columns - kernel.left - kernel.right) // factor)
         if min(height, width) < 0:
             raise DeviceError("a window over nothing but padding")
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
