@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cost_models import command_stream
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.commands import Pooling
@@ -93,8 +92,8 @@ def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(monkeypatch
     assert found == list(commands(stream))
 
 
-def test_every_family_has_its_commands_and_their_price() -> None:
-    assert set(COMMAND_SETS) == set(command_stream.ISSUED) == {f.commands for f in FAMILIES}
+def test_every_family_has_its_commands() -> None:
+    assert set(COMMAND_SETS) == {f.commands for f in FAMILIES}
 
 
 @pytest.mark.parametrize(
