@@ -44,7 +44,7 @@ from cost_models.commands import Issued, price_commands
 from cost_models.machine import hardware_of
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Wait
-from eqsat.device.stream import commands, read_header
+from eqsat.device.stream import read_header
 from eqsat.target import Target
 
 #: Commands that may be under way while the next waits to be issued.
@@ -146,10 +146,10 @@ def _by_kind(schedule: Iterable[_Done]) -> StreamPrice:
 
 def _decode(stream: bytes, target: Target) -> Iterator[Any]:
     """Returns the commands of a stream for a target; raises DeviceError."""
-    accelerator = read_header(stream)[0].accelerator
-    if accelerator != target.accelerator:
-        raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    return commands(stream)
+    config, words = read_header(stream)
+    if config.accelerator != target.accelerator:
+        raise DeviceError(f"the command stream is for {config.accelerator}, not {target.accelerator}")
+    return config.commands.decode(words)
 
 
 def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> Iterator[_Done]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction, instructions
-from eqsat.device.stream import Config, commands, read_header
+from eqsat.device.stream import Config, read_header
 from eqsat.ground.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
@@ -121,7 +121,8 @@ class Binary:
 
     def commands(self) -> list[Any]:
         """Returns the commands of the stream. Raises DeviceError."""
-        return list(commands(self.stream))
+        config, words = read_header(self.stream)
+        return list(config.commands.decode(words))
 
 
 def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:

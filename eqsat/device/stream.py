@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from eqsat.device.core.command_set import CommandSet
 from eqsat.device.core.errors import DeviceError
@@ -74,20 +72,10 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
     raise DeviceError("no command stream behind the header")
 
 
-def commands(data: bytes) -> Iterator[Any]:
-    """Returns the commands of a driver payload (`core/commands.py`), with waits and the end.
-
-    Raises DeviceError.
-    """
-    config, words = read_header(data)
-    return config.commands.decode(words)
-
-
 def _config(word: int) -> Config:
     """Decodes the register CONFIG.
 
-    Bits 0-3 are log2 of the MACs, bits 28-31 the product.
-    Bits 8-15 are KiB of shared memory, or ports if there is none.
+    Bits 0-3: log2 of the MACs; 8-15: KiB of shared memory, or ports if there is none; 28-31: the product.
     """
     product, accelerator = word >> 28, ""
     for family in (f for f in FAMILIES if f.product == product):

@@ -10,8 +10,8 @@ import pytest
 
 from cost_models.calibration import vela_constants
 from cost_models.command_stream import price
+from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.commands import Elementwise
-from eqsat.device.stream import commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -58,7 +58,7 @@ def test_reads_are_those_of_the_commands_blocks(
     """Counted in the command of the second product, whose other operand and result lie in another memory, with bursts
     of 128 bytes that begin anew with each piece of the operand."""
     estimate = compile_graph(products(False, shape, by), Target.of(target), worker)
-    command = [c for c in commands(estimate.stream) if isinstance(c, Elementwise)][1]
+    command = [c for c in binary_of(raw_of(estimate)).commands() if isinstance(c, Elementwise)][1]
     row = [r for r in estimate.rows if r.operator == "Mul"][1]
     read = 0
     for corner in product(*(range(0, n, b) for n, b in zip(shape[1:], command.block.shape))):

@@ -51,10 +51,7 @@ class CommandSet:
         return self.decoder().decode(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:
-        """Returns the bytes that a command reads and writes.
-
-        internal: bytes of the NPU's own memory.
-        """
+        """Returns the bytes that a command reads and writes; `internal`: bytes of the NPU's own memory."""
         match c:
             case Dma():
                 return of_copy(c)

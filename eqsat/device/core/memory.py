@@ -1,8 +1,4 @@
-"""The memory of the NPU: its regions and shared memory, for many samples at once.
-
-Every region is an array of [samples, bytes].
-All samples run through the same commands.
-"""
+"""The memory of the NPU: its regions and shared memory, for many samples at once, each [samples, bytes]."""
 
 from __future__ import annotations
 

@@ -118,10 +118,7 @@ class Registers:
         return _ALIGNED if self._is_in_bricks(prefix) else self.element(prefix).bytes
 
     def _check_aligned(self, step: int, *names: str) -> None:
-        """Raises DeviceFault unless registers hold multiples of `step`.
-
-        Source: the checks in Vela's `ethosu/vela/register_command_stream_util.py`.
-        """
+        """Raises DeviceFault unless registers hold multiples of `step` (Vela's register_command_stream_util.py)."""
         for name in names:
             if (value := self.get(name)) % step:
                 raise DeviceFault(f"{self.where} reads {name} {value:#x}, which is no multiple of {step}")
@@ -158,11 +155,9 @@ class Registers:
         return IfmUpscaleMode(self.get("IFM_UPSCALE"))
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
-        """Returns the IFM of a convolution or pooling.
+        """Returns the IFM of a convolution or pooling: as much as `out`, (height, width) of the output, reads.
 
-        Its height and width are what the output reads, halved by upscaling.
-        out: (height, width) of the output.
-        Raises DeviceError if it reads only padding.
+        Raises DeviceError if that is only padding.
         """
         factor, (rows, columns) = self.upscale().factor, kernel.reach(out)
         height = -(-(rows - kernel.top - kernel.bottom) // factor)
@@ -183,12 +178,12 @@ class Registers:
             raise DeviceError(f"the model does not know {self.reader.name} of operands of {sorted(different)} bits")
 
     def check_one_scale(self, scale: FixedPointScale | None) -> None:
-        """Raises DeviceError for an operation whose channels should have scales of their own, but cannot."""
+        """Raises DeviceError for an operation that cannot have a scale for each channel, but should."""
         if scale is None:
             raise DeviceError(f"the model does not know {self.reader.name} with a scale for each channel")
 
     def check_own_scales(self, scale: FixedPointScale | None) -> None:
-        """Raises DeviceError for an operation that should have one scale for all channels, but cannot."""
+        """Raises DeviceError for an operation that cannot have one scale for all channels, but should."""
         if scale is not None:
             raise DeviceError(f"the model does not know {self.reader.name} with one scale for all channels")
 
