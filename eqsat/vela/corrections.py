@@ -2,7 +2,6 @@
 
 Of an elementwise operator with an operand that broadcasts, on U55 and U65, Vela charges one read of the operand for
 each element of the result (MeasureElementAccess in ethos_u55_performance.cpp).
-A constant [1, 1, 1, C] lies in flash and costs some 8 cycles for each element on U55.
 The hardware broadcasts and reads the operand once a block (NPU_SET_IFM2_BROADCAST).
 A row takes the larger of the NPU's cycles and of the cycles of each memory (EstimateFullOpPerformance in
 network_performance.cpp): bytes read and written over its bandwidth, with the waste of bursts (ElementTransferToBytes).
@@ -18,13 +17,10 @@ The corrected cycles of a piece are the sum of
 - the cycles until the first block has come through them.
 Instead of the last two, its share of all cycles after the weights counts if that is larger.
 This share alone counts if the piece waits for memory most of the time.
-72 convolutions were tried on three targets, with pieces of 2 x 2 to 11 x 11 elements.
-66 of them are then at .5 to 2 times the price of their commands, and all at .1 to 3; by Vela's own total, at 2 to 69.
+Of 72 convolutions on three targets, 66 are then at .5 to 2 times the price of their commands; by Vela, at 2 to 69.
 
 Operators next to each other with equal weights share one buffer, which one DMA fills (CoalesceWeightBufferTensors in
 scheduler.cpp), but Vela charges each the whole copy (`fullWeightTransferCycles` in network_performance.cpp).
-On U55, 8 products of one matrix [256, 40] take 121,491 cycles by its total, 14,880 each.
-12,384 of these are the copy, of which the stream has one.
 The corrected cycles are the larger of
 - the cycles without buffering ("est_op_cycles_without_buffering"); in the table of versions before 5.2, which does not
   have them, the larger of the cycles of MAC array and output path;
@@ -102,7 +98,6 @@ def correct_broadcast(row: Columns, details: Columns, blocks: Columns, bursts: M
 class _Tensor(NamedTuple):
     """A feature map that an operator reads or writes.
 
-    shape : in elements
     memory: the name of the memory in which it lies
     bricks: whether it is in bricks of 16 channels, not in rows
     bits  : of an element
@@ -115,10 +110,7 @@ class _Tensor(NamedTuple):
 
     @staticmethod
     def of(details: Columns, name: str) -> _Tensor:
-        """Returns an operand ("ifm", "ifm2") or the result ("ofm").
-
-        For a part of a larger tensor the shape is that of the part.
-        """
+        """Returns an operand ("ifm", "ifm2") or the result ("ofm"), or the part of it that is meant."""
         part, bits = _shape(details, f"{name}_slice"), re.search(r"\d+", details[f"{name}_dtype"])
         return _Tensor(
             part if prod(part) else _shape(details, f"{name}_shape"),
@@ -132,10 +124,7 @@ class _Tensor(NamedTuple):
         return (*shape[:3], ceil(shape[3] / _BRICK) * _BRICK if self.bricks else shape[3])
 
     def bytes(self, block: NHWC, longest: int) -> float:
-        """Returns the bytes that a memory moves for an element in blocks of this shape.
-
-        A burst that is shorter than `longest` bytes takes as long as that.
-        """
+        """Returns the bytes that a memory moves for an element in blocks; short bursts take as long as the longest."""
         length = burst(True, not self.bricks, self.bits, block[1:], self.shape[1:])
         return self.bits / 8 * longest / min(longest, length)
 
