@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.device.core import decoding
 from eqsat.device.core.commands import (
     Accumulators,
     Banks,
@@ -17,6 +16,7 @@ from eqsat.device.core.commands import (
     Pooling,
     Scalar,
 )
+from eqsat.device.core.decoding import Decoder as AnyDecoder
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale
@@ -46,7 +46,7 @@ _SUMS = (ElementwiseMode.ADD, ElementwiseMode.SUB)
 _BUILT_IN = {8: 19, 16: 14}
 
 
-class Decoder(decoding.Decoder):
+class Decoder(AnyDecoder):
     def output(self) -> Output:
         own, shape = self.get("OFM_PRECISION", "scale_mode") == OfmScaleMode.PER_CHANNEL, self.size("OFM")
         return Output(

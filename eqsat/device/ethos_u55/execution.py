@@ -7,10 +7,10 @@ from enum import IntEnum
 
 import numpy as np
 
-from eqsat.device.core import execution
 from eqsat.device.core.arithmetic import Scales, table_bytes
 from eqsat.device.core.commands import Activation, Convolution, Output, Pooling
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.execution import Execution as AnyExecution
 from eqsat.device.core.machine import Machine, V
 from eqsat.device.core.operands import SAME, ByteRange, Element, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode
@@ -37,7 +37,7 @@ _TABLES = 2048
 _SLOT = 256
 
 
-class Execution(execution.Execution[V]):
+class Execution(AnyExecution[V]):
     def convolve(self, c: Convolution) -> V:
         return self.window(c).convolve(weights_of(c, self._core, self._machine), c.depthwise)
 

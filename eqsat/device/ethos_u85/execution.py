@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from eqsat.device.core import execution
 from eqsat.device.core.arithmetic import Scales, table_bytes
 from eqsat.device.core.commands import Activation, Convolution, Output, Pooling
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.execution import ABOVE
+from eqsat.device.core.execution import Execution as AnyExecution
 from eqsat.device.core.machine import Machine, V
 from eqsat.device.core.operands import SAME, ByteRange, Element, FixedPointScale
 from eqsat.device.core.registers import (
@@ -39,7 +39,7 @@ TABLES: Mapping[IntEnum, tuple[Element, Element]] = {
 }
 
 
-class Execution(execution.Execution[V]):
+class Execution(AnyExecution[V]):
     def own_scales(self, c: Convolution | Pooling) -> Scales:
         """Records have a bias of 32 bits and a multiplier of 31, or of 48 and 15 for wide accumulators."""
         bias = 6 if c.accumulators.bits > 32 else 4
