@@ -7,7 +7,6 @@ A command that needs a register that was never set is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError, DeviceFault
@@ -86,7 +85,7 @@ class Registers:
         self._check_aligned(self._alignment(prefix), *(f"{prefix}_STRIDE_{axis}" for axis in strides))
         return FeatureMap(
             region=self.get(f"{prefix}_REGION"),
-            bases=self._bases(prefix),
+            bases=self.bases(prefix),
             height0=self.get(f"{prefix}_HEIGHT0_M1") + 1,
             height1=self.get(f"{prefix}_HEIGHT1_M1") + 1,
             width0=self.get(f"{prefix}_WIDTH0_M1") + 1,
@@ -101,11 +100,7 @@ class Registers:
             depth=depth,
         )
 
-    def place(self, m: FeatureMap, prefix: str) -> FeatureMap:
-        """Returns the feature map at the place that the registers say now."""
-        return replace(m, bases=self._bases(prefix))
-
-    def _bases(self, prefix: str) -> tuple[int, int, int, int]:
+    def bases(self, prefix: str) -> tuple[int, int, int, int]:
         self._check_aligned(self._alignment(prefix), *_BASES[prefix])
         a, b, c, d = map(self.get, _BASES[prefix])
         return a, b, c, d

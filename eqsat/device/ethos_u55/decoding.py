@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eqsat.device.core.commands import (
     Accumulators,
@@ -19,7 +20,7 @@ from eqsat.device.core.commands import (
 from eqsat.device.core.decoding import Decoder as AnyDecoder
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FixedPointScale
 from eqsat.device.core.registers import (
     DmaStrideMode,
     ElementwiseMode,
@@ -86,14 +87,13 @@ class Decoder(AnyDecoder):
         return c
 
     def pooling(self, i: Instruction) -> Pooling:
-        c: Pooling | None = self.same(i)
-        if c is not None:  # all but the places of its feature maps are the same objects
-            o = c.output
-            assert isinstance(o.map, FeatureMap)
-            o = Output(o.shape, self.place(o.map, "OFM"), o.scale, o.rounding, o.activation)
-            ifm = self.place(c.ifm, "IFM")
-            return Pooling(i.offset, c.mode, ifm, o, c.kernel, c.upscale, c.scales, c.accumulators, c.block)
-        return super().pooling(i)
+        c = self.same(i)
+        if c is None:
+            return super().pooling(i)
+        # all but the places of its feature maps are the same objects
+        output = replace(c.output, map=replace(c.output.map, bases=self.bases("OFM")))
+        same: Pooling = replace(c, offset=i.offset, ifm=replace(c.ifm, bases=self.bases("IFM")), output=output)
+        return same
 
     def elementwise(self, i: Instruction) -> Elementwise:
         mode, output = ElementwiseMode(i.fields["elementwise_mode"]), self.output()
