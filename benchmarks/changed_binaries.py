@@ -30,7 +30,6 @@ from eqsat.bench.fields import Record
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.stream import with_commands
 from eqsat.device.verification import judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -43,6 +42,7 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.model import pack
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
+from tests.device.planted import with_commands
 from tests.random_graphs import PROFILES, REFUSED, random_graph
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study import TARGETS, arguments
-from eqsat.device.verification import Verdict, verify
+from eqsat.device.verification import Verdict
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
@@ -26,6 +26,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import DEFECTS, Defect
 from eqsat.vela.facts import version
+from tests.device.verify import verify
 from tests.term import Term, graph
 
 #: The multiplier of the scale 1 for a shift of 30.

@@ -34,25 +34,19 @@ Neither are commands that share a memory's bandwidth with a copy: like Vela's to
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, NamedTuple
 
-from cost_models import ethos_u55_commands, ethos_u85_commands
 from cost_models.calibration import Calibration, calibration, extremes
-from cost_models.issued import Issued
-from cost_models.machine import Machine, hardware_of
+from cost_models.commands import Issued, price_commands
+from cost_models.machine import hardware_of
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Wait
-from eqsat.device.stream import commands, read_header
+from eqsat.device.stream import read_header
 from eqsat.target import Target
 
-#: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
-ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
-    1: ethos_u55_commands.price_commands,
-    2: ethos_u85_commands.price_commands,
-}
 #: Commands that may be under way while the next waits to be issued.
 #: (ethos_u55.hpp and ethos_u85.hpp: MaxOutstandingKernelOps.)
 _OUTSTANDING = 2
@@ -152,23 +146,23 @@ def _by_kind(schedule: Iterable[_Done]) -> StreamPrice:
 
 def _decode(stream: bytes, target: Target) -> Iterator[Any]:
     """Returns the commands of a stream for a target; raises DeviceError."""
-    accelerator = read_header(stream)[0].accelerator
-    if accelerator != target.accelerator:
-        raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
-    return commands(stream)
+    config, words = read_header(stream)
+    if config.accelerator != target.accelerator:
+        raise DeviceError(f"the command stream is for {config.accelerator}, not {target.accelerator}")
+    return config.commands.decode(words)
 
 
 def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> Iterator[_Done]:
     """Yields the commands of a stream in order; raises DeviceError."""
     clock, machine = _Clock(), hardware_of(target, measured)
-    for c in ISSUED[target.family.commands](machine, decoded):
+    for c in price_commands(machine, decoded):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
         elif c.kinds == ("copy",):
             clock.issue(clock.copies, c.cycles)
             yield _Done(c, 0.0, clock.end)
         else:
-            share = machine.repeated if c.again else len(c.kinds)
+            share = machine.measured.repeated if c.again else len(c.kinds)
             taken = machine.per_command * share + c.cycles
             clock.wait(clock.work, _OUTSTANDING - 1)
             clock.issue(clock.work, taken)

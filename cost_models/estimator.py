@@ -57,7 +57,7 @@ def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
     return prod(ceil(d / u) for d, u in zip(shape, unit))
 
 
-def _within(a: HWC, b: HWC) -> HWC:
+def within(a: HWC, b: HWC) -> HWC:
     return as_shape(map(min, a, b))
 
 
@@ -96,7 +96,7 @@ def mac(
     path: output cycles per element.
     besides: (memory, bytes) that it moves for operators that are chained to it.
     """
-    inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
+    inside, fed = within(blocks.ofm, work.ofm), within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
         estimate_waste(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
@@ -105,7 +105,7 @@ def mac(
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
     array = _mac_block(machine, work, blocks, inside, fed)
     if weights and weights.sparse and machine.family.sparse_weights:
-        array *= machine.sparse_weights
+        array *= machine.measured.sparse_weights
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * weights.source.latency / 256 if weights else 0)
     first = place.read.reading(prod(fed) * work.bits / 8 * waste[0])
     last = place.write.writing(prod(inside) * out_bits / 8 * waste[1])
@@ -157,13 +157,13 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             if work.kind == "pool":
                 steps = 1
                 cycles = max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1)
-                cycles *= machine.planes if work.ofm[2] == 1 else 1
+                cycles *= machine.measured.planes if work.ofm[2] == 1 else 1
             elif work.kind == "depthwise":
-                steps = ceil(taps / machine.filled_taps) * machine.filled_taps / 4
+                steps = ceil(taps / machine.measured.filled_taps) * machine.measured.filled_taps / 4
                 cycles = max(feed, 4 * plane * size) * steps * d
             elif blocks.part_kernel:
                 steps, slices = ceil(taps / (2 if work.bits == 16 else 4)), ceil(fed[2] / 8)
-                cycles = max(feed, 4 * plane) * steps * d * slices * (machine.single_tap if taps == 1 else 1)
+                cycles = max(feed, 4 * plane) * steps * d * slices * (machine.measured.single_tap if taps == 1 else 1)
             else:
                 steps = taps
                 depth = machine.family.mac_depth
@@ -172,65 +172,9 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
             stall = 2 * (steps if d == 1 else (steps - 1) * d) * slices if plane == 1 else 0
             total += cycles + stall
     if work.kind in ("conv", "product", "sum"):
-        filled = min(fed[2], machine.filled_inputs or fed[2])
+        filled = min(fed[2], machine.measured.filled_inputs or fed[2])
         total *= up(work.ifm[2], filled) / fed[2]
     return total // machine.core.cores if split else total
-
-
-def elementwise(
-    machine: Machine,
-    out: HWC,
-    block: HWC,
-    path: float,
-    place: Place,
-    bits: int,
-    out_bits: int,
-    read: Sequence[HWC],
-    stored: HWC | None = None,
-) -> float:
-    """Returns the cycles of an elementwise op of U55 and U65.
-
-    out, block: the shape of the result, and the block of it.
-    path: output cycles per element.
-    bits, out_bits: of an element of the operands and of the result.
-    read: shapes of the operands that are not constant.
-    stored: the shape of a constant operand, in rows.
-    An operand that broadcasts is read once a block.
-    """
-    full = (*out[:2], round_depth(out[2], place.write_rows))
-    npu = prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
-    waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, out)
-    moved = [(place.write, prod(full) * out_bits / 8 * waste)]
-    sources = [(place.read, place.read_rows, shape) for shape in read]
-    if stored is not None:
-        sources.append((machine.constants, True, stored))
-    for memory, rows, shape in sources:
-        if prod(shape) > 1 or prod(out) == 1:
-            count = elements_in_blocks(shape, out, block)
-            moved.append((memory, operand_bytes(machine, memory, rows, bits, block, shape, out, count)))
-    return max(npu, memories(moved))
-
-
-def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
-    """Returns the elements that are read of an operand of an elementwise op.
-
-    An operand that broadcasts is read once for each block of the result.
-    """
-    return prod(ceil(o / b) if n == 1 < o else n for n, o, b in zip(shape, out, block))
-
-
-def operand_bytes(
-    machine: Machine, memory: Memory, rows: bool, bits: int, block: HWC, shape: HWC, out: HWC, count: int
-) -> float:
-    """Returns the bytes that a memory moves for `count` elements of an operand of an elementwise op.
-
-    They include the bytes that short bursts waste.
-    """
-    inside = _within(block, shape)
-    stored = count / shape[2] * round_depth(shape[2], rows)
-    return (
-        stored * bits / 8 * estimate_waste(machine, memory, True, rows, bits, block if shape == out else inside, shape)
-    )
 
 
 def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
@@ -240,7 +184,7 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
     - the cycles of the output path;
     - a quarter of its share of the cycles of a block, for path and memory.
     """
-    inside = _within(block, shape)
+    inside = within(block, shape)
     read = prod(inside) * bits / 8 * estimate_waste(machine, place.read, True, place.read_rows, bits, block, shape)
     waste = estimate_waste(machine, place.write, False, place.write_rows, out_bits, block, shape)
     written = prod(inside) * out_bits / 8 * waste

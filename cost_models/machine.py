@@ -41,12 +41,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target as prices see it.
+    """A target as it was measured.
 
-    activations  : the memory of inner tensors
-    outer        : the memory of the graph's inputs and outputs
-    constants    : the memory of constants
-    planes, filled_taps, filled_inputs, single_tap, sparse_weights, per_command, repeated: see `Calibration`
+    activations: the memory of inner tensors
+    outer      : the memory of the graph's inputs and outputs
+    constants  : the memory of constants
     """
 
     family: Family
@@ -54,38 +53,13 @@ class Machine:
     activations: Memory
     outer: Memory
     constants: Memory
-    planes: float = 1
-    filled_taps: int = 4
-    filled_inputs: int = 0
-    single_tap: float = 1
-    sparse_weights: float = 0.5
-    per_command: float = 0.0
-    repeated: float = 1.0
+    measured: Calibration
 
     @property
-    def is_all_sram(self) -> bool:
-        """Whether constants and all tensors are in SRAM."""
-        return self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
-
-    @property
-    def largest(self) -> float:
-        """Cycles per element of the output path of a maximum over a window.
-
-        On U55 and U65 it is half of `byte` in every configuration.
-        (ethos_u55.cpp and ethos_u65.cpp: outputCycles.)
-        """
-        return self.core.byte / 2
-
-    def arithmetic(self, op: str, bits: int, out_bits: int = 8) -> float:
-        """Returns the cycles per element of the output path of an op on two operands.
-
-        op: its name in TOSA; bits, out_bits: of an element of the operands and of the result.
-        """
-        if bits == 32:
-            return self.core.wide
-        if op == "mul":
-            return self.core.product if out_bits == 32 else self.core.mul
-        return self.core.add if op in ("add", "sub") else self.core.byte
+    def per_command(self) -> float:
+        """Cycles of a command besides; none where constants and all tensors are in SRAM."""
+        is_all_sram = self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
+        return 0.0 if is_all_sram else self.measured.per_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,59 +77,33 @@ class Place:
 
 
 @lru_cache
-def machine_of(target: Target) -> Machine:
-    """Returns the machine of a target by the figures of Vela.
+def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
+    """Returns the machine of a target, with constants in place of the calibrated ones if they are given.
 
     The memories are those of the .ini file that the target's flags name.
     Raises TargetError for a configuration that is not in the file.
     """
+    family, core, measured = target.family, target.core, measured or calibration(target)
     system, mode = sections_of(target)
 
     def memory(area: str) -> Memory:
         name = system[f"{mode[area].lower()}_port"].lower()
-        ports, latency, burst = (
+        ports, latency, longest = (
             int(system.get(f"{name}_{k}", "1")) for k in ("ports_used", "read_latency", "burst_length")
         )
-        bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
+        bandwidth = family.port * float(system[f"{name}_clock_scale"]) * ports
         channel = float("inf")
-        if target.family.bounded_channels:
+        if family.bounded_channels:
             # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
             # at four fifths of their bandwidth
-            channel = burst * int(system.get(f"{name}_max_reads", "1")) * ports * 0.64 / max(1, latency)
-        return Memory(
-            bandwidth,
-            latency,
-            burst,
-            int(system.get(f"{name}_write_latency", "0")),
-            min(channel, bandwidth),
-            name == "sram",
-        )
+            channel = longest * int(system.get(f"{name}_max_reads", "1")) * ports * 0.64 / max(1, latency)
+        burst = min(longest, measured.sram_burst if name == "sram" else measured.least_burst)
+        write_latency = int(system.get(f"{name}_write_latency", "0"))
+        return Memory(bandwidth, latency, burst, write_latency, min(channel, bandwidth), name == "sram")
 
-    area = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"
-    return Machine(target.family, target.core, memory(area), memory("arena_mem_area"), memory("const_mem_area"))
-
-
-@lru_cache
-def hardware_of(target: Target, measured: Calibration | None = None) -> Machine:
-    """Returns the machine of a target as it was measured."""
-    machine, core, measured = machine_of(target), target.core, measured or calibration(target)
+    inner = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"
+    activations, outer, constants = (memory(area) for area in (inner, "arena_mem_area", "const_mem_area"))
     slowest = 1 / measured.outputs
     rates = {name: max(slowest, getattr(core, name)) for name in ("byte", "add", "mul", "wide", "product", "table")}
-
-    def as_measured(memory: Memory) -> Memory:
-        return replace(memory, burst=min(memory.burst, measured.sram_burst if memory.in_sram else measured.least_burst))
-
-    return replace(
-        machine,
-        core=replace(core, pooling=min(core.pooling, measured.pooling), **rates),
-        activations=as_measured(machine.activations),
-        outer=as_measured(machine.outer),
-        constants=as_measured(machine.constants),
-        planes=measured.planes,
-        filled_taps=measured.filled_taps,
-        filled_inputs=measured.filled_inputs,
-        single_tap=measured.single_tap,
-        sparse_weights=measured.sparse_weights,
-        repeated=measured.repeated,
-        per_command=0.0 if machine.is_all_sram else measured.per_command,
-    )
+    core = replace(core, pooling=min(core.pooling, measured.pooling), **rates)
+    return Machine(family, core, activations, outer, constants, measured)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,7 +27,6 @@ from typing import NamedTuple
 
 from cost_models.cache import PriceCache
 from cost_models.closed_form import estimate_cycles, price_copy
-from cost_models.command_stream import ISSUED
 from cost_models.fusion import MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import measure
@@ -277,9 +275,8 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 @cache
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
-    pricing = ("blocks", "calibration", "command_stream", "estimator", "issued", "machine")
+    pricing = ("blocks", "calibration", "command_stream", "commands", "estimator", "machine")
     ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing)
-    command_sets = (sys.modules[price.__module__] for price in ISSUED.values())
-    others = (*command_sets, flatbuffer, makers, regor, rows)
+    others = (flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -13,13 +13,13 @@ from benchmarks.study import ROOT
 from eqsat.bench.cells import key
 from eqsat.bench.cells import sources as sources_of_cells
 from eqsat.bench.fields import Record
-from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.versions import commit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps
+from tests.device.verify import verify
 from tests.random_graphs import PROFILES, REFUSED, Profile, random_graph
 
 #: The installed version of Vela.

@@ -11,14 +11,14 @@ import io
 import math
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction, instructions
-from eqsat.device.stream import Config, commands, read_header
+from eqsat.device.stream import Config, read_header
 from eqsat.ground.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
@@ -107,15 +107,12 @@ class Binary:
 
         Vela writes one zero byte if there are no constants (rawdata_writer.py).
         """
-        ours, theirs = (
-            {
-                "commands": b.stream,
-                "constants": b.read_only or b"\0",
-                "places of inputs and outputs": (b.inputs, b.outputs),
-            }
-            for b in (self, other)
-        )
-        return [name for name, part in ours.items() if part != theirs[name]]
+        equal = {
+            "commands": self.stream == other.stream,
+            "constants": (self.read_only or b"\0") == (other.read_only or b"\0"),
+            "places of inputs and outputs": (self.inputs, self.outputs) == (other.inputs, other.outputs),
+        }
+        return [name for name, same in equal.items() if not same]
 
     def instructions(self) -> list[Instruction]:
         """Returns the instructions of the stream. Raises DeviceError."""
@@ -124,7 +121,8 @@ class Binary:
 
     def commands(self) -> list[Any]:
         """Returns the commands of the stream. Raises DeviceError."""
-        return list(commands(self.stream))
+        config, words = read_header(self.stream)
+        return list(config.commands.decode(words))
 
 
 def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:
@@ -169,8 +167,7 @@ def _tensors(arrays: Mapping[str, Any], prefix: str) -> tuple[Tensor, ...]:
 
 def _from_payload(data: bytes, external: Mapping[str, bytes]) -> Binary:
     blocks = _blocks(data, external)
-    missing = {"cmd_data", "weight_data", "scratch_size", "inputs", "outputs"} - blocks.keys()
-    if missing:
+    if missing := {"cmd_data", "weight_data", "scratch_size", "inputs", "outputs"} - blocks.keys():
         raise DeviceError(f"a payload without {', '.join(sorted(missing))}")
     return Binary(
         stream=blocks["cmd_data"],
@@ -211,5 +208,5 @@ def _unpack(data: bytes) -> tuple[Tensor, ...]:
     count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if len(data) != 4 + 36 * count:
         raise DeviceError(f"{count} tensors in {len(data)} bytes")
-    rows: Sequence[Sequence[int]] = [struct.unpack_from("<9i", data, 4 + 36 * k) for k in range(count)]
-    return tuple(Tensor(tuple(r[:6]), r[6], r[8], r[7]) for r in rows)
+    rows = struct.iter_unpack("<9i", data[4:])
+    return tuple(Tensor(tuple(shape), element, region, address) for *shape, element, address, region in rows)

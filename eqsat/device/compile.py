@@ -33,11 +33,11 @@ def binary_of(raw: RawOutput) -> Binary:
         read_only=raw["read_only"],
         scratch=raw["scratch"],
         scratch_fast=raw["scratch_fast"],
-        inputs=_tensors(raw["inputs"]),
-        outputs=_tensors(raw["outputs"]),
+        inputs=_tensors_of(raw["inputs"]),
+        outputs=_tensors_of(raw["outputs"]),
         operators=dict(raw["operators"]),
     )
 
 
-def _tensors(rows: Iterable[Any]) -> tuple[Tensor, ...]:
+def _tensors_of(rows: Iterable[Any]) -> tuple[Tensor, ...]:
     return tuple(Tensor(tuple(shape), element, region, address) for shape, element, region, address in rows)

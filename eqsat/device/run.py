@@ -1,11 +1,10 @@
-"""A functional model of Ethos-U55, U65 and U85: executes the commands that Vela emitted in order.
+"""A functional model of Ethos-U55, U65 and U85, without a notion of time: executes commands in order.
 
 >>> from eqsat.device.run import run                                            # doctest: +SKIP
 >>> outputs = run(read_binary(Path("model_vela.npz").read_bytes()), [x])        # doctest: +SKIP
 
 The operations were written from Arm's register descriptions and Vela's generators.
 They are validated against the TOSA reference model.
-The model has no notion of time: a command is done before the next one is read.
 `schedule` checks beforehand whether commands wait for each other and whether blocks have room.
 """
 
@@ -84,11 +83,7 @@ class Device:
 
 
 def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
-    """Runs a binary on one sample.
-
-    Inputs and outputs have no axis of samples.
-    Raises DeviceError.
-    """
+    """Runs a binary on one sample; inputs and outputs have no axis of samples. Raises DeviceError."""
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
 

@@ -35,11 +35,12 @@ _UnderWay = list[tuple[str, Accesses]]
 def check_commands(commands: Sequence[Any], config: Config) -> None:
     """Checks the blocks of all commands and the waits between them.
 
-    Raises DeviceFault if a command's blocks have no room inside the NPU.
-    Raises DeviceFault if a command may touch bytes that an earlier one still uses.
-    Raises DeviceFault if a command writes to the constants, or over what it still reads itself.
-    Results that are transposed or reversed have no order there: their blocks may touch nothing that a block reads.
-    Raises DeviceFault if a kernel looks up a table that the buffers of another one have overwritten.
+    Raises DeviceFault for a command
+    - whose blocks have no room inside the NPU;
+    - that may touch bytes that an earlier one still uses;
+    - that writes to the constants, or over what it still reads itself (anything that a block reads, if its results
+      are transposed or reversed, as their blocks have no order);
+    - that looks up a table that the buffers of another one have overwritten.
     """
     for c in commands:
         reason = "" if isinstance(c, Wait | Stop | Dma) else config.commands.no_room(c, config.family, config.core)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eqsat.device.core.command_set import CommandSet
 from eqsat.device.core.errors import DeviceError
@@ -74,28 +72,10 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
     raise DeviceError("no command stream behind the header")
 
 
-def with_commands(data: bytes, words: Sequence[int]) -> bytes:
-    """Replaces the words behind the header of a driver payload. Raises DeviceError."""
-    _, before = read_header(data)
-    start = len(data) - 4 * len(before)
-    header = struct.pack("<I", _COMMANDS | (len(words) >> 16 & 0xFF) << 8 | (len(words) & 0xFFFF) << 16)
-    return data[: start - 4] + header + struct.pack(f"<{len(words)}I", *words)
-
-
-def commands(data: bytes) -> Iterator[Any]:
-    """Returns the commands of a driver payload (`core/commands.py`), with waits and the end.
-
-    Raises DeviceError.
-    """
-    config, words = read_header(data)
-    return config.commands.decode(words)
-
-
 def _config(word: int) -> Config:
     """Decodes the register CONFIG.
 
-    Bits 0-3 are log2 of the MACs, bits 28-31 the product.
-    Bits 8-15 are KiB of shared memory, or ports if there is none.
+    Bits 0-3: log2 of the MACs; 8-15: KiB of shared memory, or ports if there is none; 28-31: the product.
     """
     product, accelerator = word >> 28, ""
     for family in (f for f in FAMILIES if f.product == product):

@@ -12,19 +12,14 @@ from typing import Any
 import numpy as np
 
 from eqsat.device.binary import Binary
-from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.compile import binary_of
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
-from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, find_unread, unpredictable
-from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array
-from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.model import pack, unpack
-from eqsat.tosa.reference import run_samples
-from eqsat.vela.compile import Estimate, LostOutputs, compile_tosa
 from eqsat.vela.regor import RawOutput
 
 
@@ -44,10 +39,7 @@ class Verdict:
 
 
 def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
-    """Runs a binary on packed inputs, [samples, ...] each, and returns `outputs_of`.
-
-    A worker calls it.
-    """
+    """Returns `outputs_of` a binary; a worker calls it."""
     return outputs_of(binary_of(raw), inputs)
 
 
@@ -159,29 +151,3 @@ def _difference(got: Sequence[Sequence[Array]], expected: Sequence[Sequence[Arra
             far = np.abs(y.astype(np.float64) - w.astype(np.float64))
             return f"output {slot} differs in {np.count_nonzero(far)} of {far.size} elements, by up to {far.max():g}"
     return ""
-
-
-def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6) -> Verdict:
-    """Compiles a graph and compares its binary with the reference model.
-
-    The samples are drawn by `eqsat.tensor.samples`.
-    Raises WorkerError if Vela or the reference model refuses the graph.
-    Raises TosaError if the graph cannot be read.
-    """
-    graph = loads(buffer, "the graph")
-    try:
-        raw = raw_of(_compile(buffer, target, via))
-    except LostOutputs as e:
-        return Verdict(False, str(e))
-    drawn = samples(domains(graph), samples_wanted)
-    return check(graph, raw, via, drawn, lambda: run_samples(buffer, drawn, via))
-
-
-def _compile(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
-    """Compiles a graph; a worker that dies refuses it, too, as it does when Vela recurses without end."""
-    try:
-        return compile_tosa(buffer, target, via)
-    except WorkerError as e:
-        if e.refused or e.killed or e.stopped:
-            raise
-        raise WorkerError(f"Vela does not survive the graph: {e}", refused=True) from e

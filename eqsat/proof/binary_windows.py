@@ -29,7 +29,7 @@ class Window:
         self.t, self.kernel, self.out, self.zero_point = t, kernel, out, zero_point
         self._numbers = windows.Window(kernel, out, upscale, zero_point, np.broadcast_to(0.0, x.shape))
         x = self._upscale(x, upscale)
-        needed, (rows, columns) = self._numbers.reach, self._numbers.measure_input(*x.shape[1:3])
+        needed, (rows, columns) = kernel.reach(out), self._numbers.measure_input(*x.shape[1:3])
         if not rows or not columns:
             raise Undecidable("a window over nothing but padding")
         self.x = _crop(x, rows, columns)

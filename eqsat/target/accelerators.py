@@ -45,7 +45,6 @@ class Target:
 
         Without options it has ExecuTorch's default system config, memory mode and config file.
         It equals the target of an `EthosUCompileSpec` with these options.
-        (ExecuTorch, which takes seconds to import, is not needed.)
         Raises TargetError for a name that Vela does not know.
         """
         if isinstance(name, Target):
@@ -70,10 +69,7 @@ class Target:
 
     @staticmethod
     def from_compile_spec(spec: EthosUCompileSpec) -> Target:
-        """Returns the target of an `EthosUCompileSpec`.
-
-        Raises TargetError.
-        """
+        """Returns the target of an `EthosUCompileSpec`. Raises TargetError."""
         return Target.from_flags(spec.compiler_flags)
 
     @staticmethod

@@ -15,7 +15,7 @@ from eqsat.target.accelerators import Target, TargetError
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 #: The family in the name of a system configuration.
-_FAMILY = re.compile(r"Ethos_U(\d\d)")
+_FAMILY_NAME = re.compile(r"Ethos_U(\d\d)")
 #: Ends of the keys of a system configuration whose numbers cycles are divided by.
 _POSITIVE = ("core_clock", "_clock_scale", "_burst_length")
 
@@ -85,7 +85,7 @@ def _check_family(target: Target, system: str, mode: str, systems: Sequence[str]
 
 def _is_for(target: Target, system: str) -> bool:
     """Whether a system configuration does not name another family than the target's."""
-    family = _FAMILY.match(system)
+    family = _FAMILY_NAME.match(system)
     return family is None or f"u{family[1]}" == target.family.name
 
 

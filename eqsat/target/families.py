@@ -1,9 +1,7 @@
 """The families of accelerators for Vela 5, each a record of traits (`family.py`).
 
-The figures are from the sources of Vela's C++ compiler (regor), in its directory architecture:
-- ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp, ethosu85/ethos_u85.cpp;
-- the *_performance.cpp beside them.
-
+The figures are from Vela's C++ compiler (regor), architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
+ethosu85/ethos_u85.cpp, and the *_performance.cpp beside them.
 Figures marked "measured" were measured with Vela 5.1.
 `tests/vela/test_facts.py` checks the native transposes with the installed Vela.
 `tests/cost_models/test_closed_form.py` compares the closed form with it.

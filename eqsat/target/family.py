@@ -1,8 +1,7 @@
 """Records of traits that distinguish the families of accelerators.
 
 The families themselves are in `families.py`.
-Code that treats families differently asks a trait, never a name.
-So a new family is a new record.
+Code that treats families differently asks a trait, never a name, so that a new family is a new record.
 """
 
 from __future__ import annotations

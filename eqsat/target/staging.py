@@ -36,10 +36,7 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
-    """Returns candidate chains of (shape, perm) for a reordering.
-
-    These are chains of natives, the cheapest first, or else the plain transpose, which Vela decomposes by itself.
-    """
+    """Returns chains of (shape, perm) for a reordering: natives, the cheapest first, or else the plain transpose."""
     found = chains(sizes, perm, element_bytes, family, _KEPT) if len(sizes) <= MOST_AXES else ()
     cycles = [sum(step_cycles(*hwc, native, element_bytes, family) for hwc, native in c) for c in found]
     near = [c for c, n in zip(found, cycles, strict=True) if n <= _NEAR * cycles[0]]

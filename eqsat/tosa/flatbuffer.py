@@ -2,9 +2,8 @@
 
 `loads` folds constant operands (zero points, multipliers, shapes, tables) into attributes.
 The op table says which operands are folded.
-An operator becomes an `opaque` node if the table lacks it.
-So does one whose folded operands are not constant, or floats that attributes cannot tell apart (`hides_bits`).
-An opaque node has all operands and attributes, and `dumps` writes it back as it was.
+An operator becomes an `opaque` node if the table lacks it, or if its folded operands are not constant, or are floats
+that attributes cannot tell apart (`hides_bits`); `dumps` writes it back as it was.
 """
 
 from __future__ import annotations

@@ -65,10 +65,7 @@ def run_samples(
 
 
 class Unjudged(WorkerError):
-    """There is nothing to compare on.
-
-    The model refuses the reference or every sample, or it does not show the outputs.
-    """
+    """The model refuses the reference or every sample, or does not show the outputs: there is nothing to compare on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,6 @@ class Reference:
 
         samples: inputs, this graph's outputs and the other's.
         A sample on which the graphs differ is not counted if TOSA leaves its result undefined.
-        The model does not always report that.
         """
         difference, hidden, judged = _Difference(), set[int](), 0
         for inputs, want, got in samples:

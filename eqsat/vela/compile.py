@@ -52,10 +52,7 @@ class Footprint:
 
     @staticmethod
     def together(footprints: Iterable[Footprint]) -> Footprint:
-        """Returns the footprint of graphs that run one after the other.
-
-        It has the largest peaks, and the sums of everything else.
-        """
+        """Returns the footprint of graphs that run one after the other: the largest peaks, and sums of all else."""
         every = list(footprints)
         memory: dict[str, dict[str, int]] = {}
         for name, used in (item for f in every for item in f.memory.items()):
@@ -84,8 +81,7 @@ class Estimate:
     cpu_operators: operators that Vela leaves to the CPU; 0 for TOSA, which it takes as a whole
     tensors      : the allocation of SRAM
     raw          : Vela's raw output of a TOSA graph, the binary itself
-    dedicated    : bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else
-        0
+    dedicated    : bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else 0
     parts        : the command streams of the parts of a .tflite that the NPU runs
     """
 
@@ -112,18 +108,12 @@ class Estimate:
 
     @property
     def operators(self) -> list[Row]:
-        """Rows of the operators that Vela runs, in order.
-
-        Rows of operators that are fused into the one before are left out.
-        """
+        """Rows of the operators that Vela runs, in order, without those that are fused into the one before."""
         before = [None, *(r.name for r in self.rows)]
         return [r for b, r in zip(before, self.rows) if b != r.name or r.cycles]
 
     def read_by(self, tensor: InSram) -> Row | None:
-        """Returns the row of the operator whose weights a buffer holds ("WB_single_2112_op2").
-
-        Returns None if it is no such buffer.
-        """
+        """Returns the row of the operator whose weights a buffer holds ("WB_single_2112_op2"), None for another."""
         step = self.step_of(tensor)
         return None if step is None else self.operators[step]
 

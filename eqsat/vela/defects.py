@@ -1,11 +1,8 @@
 """Graphs that Vela compiles wrongly: one record per defect.
 
-Guards, copies, prices, the page of defects and the study read the records.
-A defect that a new version mends gets an `until`.
-A defect that a new version introduces gets a record here.
-Its smallest graph is a function of the study, `python -m benchmarks.vela_defects`.
-The study tells from which records the installed version differs.
-The behaviour of Vela's estimate is in `facts.py`.
+A defect that a new version mends gets an `until`; one that it introduces gets a record here.
+The study `python -m benchmarks.vela_defects` has the smallest graph of each, and tells from which records the installed
+version differs.
 """
 
 from __future__ import annotations

@@ -21,10 +21,7 @@ def version() -> str:
 
 
 def numbers(version: str) -> Version:
-    """Returns (5, 2) for "5.2.0".
-
-    Returns () for a text without numbers, which is older than all versions.
-    """
+    """Returns (5, 2) for "5.2.0", and () for a text without numbers, which is older than all versions."""
     return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
 
 

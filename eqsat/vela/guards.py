@@ -1,7 +1,4 @@
-"""Graphs that must never reach Vela.
-
-They have sums of 48 bits where Vela takes none, or a defect (`defects.py`).
-"""
+"""Graphs that must never reach Vela: with a defect (`defects.py`), or with sums of 48 bits where it takes none."""
 
 from __future__ import annotations
 
@@ -45,9 +42,7 @@ def violations(graph: TensorGraph, family: Family, vela: str | None = None) -> l
 
 
 def find_broken(graph: TensorGraph, source: TensorGraph, family: Family) -> list[str]:
-    """Returns the guards, in words, that a graph violates more often than the one that
-    it replaces.
-    """
+    """Returns the guards, in words, that a graph violates more often than the one that it replaces."""
     return list((Counter(violations(graph, family)) - Counter(violations(source, family))).elements())
 
 

@@ -106,10 +106,7 @@ def equal_weights(graph: TensorGraph) -> Iterator[Place]:
 
 
 def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
-    """Yields outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read.
-
-    An example is a cache of keys that attention reads.
-    """
+    """Yields outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read, like a cache of keys."""
     readers = graph.readers()
     for o in set(graph.outputs):
         read_by = {graph.nodes[r].op for r in readers[o]}
@@ -120,9 +117,7 @@ def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
 def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
     """Yields REDUCE_SUMs along the last axis, from the SLICE that they read.
 
-    A RESCALE between multiplies by one, whatever its zero points.
-    ExecuTorch widens operands of sums so.
-    With another factor Vela does not fuse it into the sum.
+    A RESCALE between multiplies by one, as ExecuTorch widens operands; with another factor it does not fuse.
     """
     for n in graph.live():
         node = graph.nodes[n]
@@ -149,10 +144,7 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def misplaced_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """Yields RESCALEs from or to INT32 that Vela does not fuse, each with the CONCAT or PAD that alone reads it.
-
-    The CONCAT or PAD does not have it at the beginning.
-    """
+    """Yields RESCALEs from or to INT32 that do not fuse, with the CONCAT or PAD that alone has each, not in front."""
     readers = graph.readers()
     for n, reading in readers.items():
         node = graph.nodes[n]
@@ -194,10 +186,7 @@ def _to_slices(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int,
 
 
 def early_readers(graph: TensorGraph) -> Iterator[Place]:
-    """Yields TRANSPOSEs of an image's height and width, each with an operator that reads the shape from before it.
-
-    RESHAPEs may lie between.
-    """
+    """Yields TRANSPOSEs of height and width, with readers of the shape from before; RESHAPEs may lie between."""
     readers = graph.readers()
     for n in readers:
         node = graph.nodes[n]

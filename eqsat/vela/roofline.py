@@ -1,8 +1,6 @@
 """Lower bounds on the cycles of a graph: its roofline, and that of its operators one by one.
 
-The roofline model is that of Williams, Waterman and Patterson.
-("Roofline: an insightful visual performance model", CACM 52(4), 2009.)
-The rates are those of Vela's configuration of the target (`Estimate.rates`).
+Source: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
 
 >>> g = TensorGraph()
 >>> a, b = g.add_input("a", (1, 8, 32), "INT8"), g.add_input("b", (1, 32, 8), "INT8")
@@ -47,12 +45,10 @@ class Bound:
     weight_bytes: bytes of weights, not encoded
     io_bytes    : bytes of the graph's inputs and outputs
     mac_cycles  : cycles of the MACs at the full rate
-    roofline    : cycles of MACs, weights, or inputs and outputs at their full rates, whichever are
-        most
+    roofline    : cycles of MACs, weights, or inputs and outputs at their full rates, whichever are most
     operators   : cycles of MACs or weights of each operator, the larger, added up
 
-    `operators` is tighter, but no bound for operators whose weights are fetched while others
-    compute.
+    `operators` is tighter, but no bound for operators whose weights are fetched while others compute.
     """
 
     macs: int
@@ -71,11 +67,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The resources that one operator needs.
-
-    macs   : MACs
-    weights: {constant: bytes of weights}
-    """
+    """The MACs that one operator needs, and {constant: bytes of its weights}."""
 
     macs: int
     weights: Mapping[int, int]
@@ -120,8 +112,7 @@ def over_bound(rows: Sequence[Row], tosa: bytes, rates: Rates) -> list[Row]:
     ideal     : the larger of that and of its weights at the full rate
     waiting   : cycles in which memory keeps it from computing
 
-    Vela may cut an operator of the graph into several rows.
-    They share its need by their MACs.
+    Rows that Vela cuts an operator into share its need by their MACs.
     So weights that are read again, and products with zeros that Vela inserts, count as excess.
     """
     graph, names = load_named(tosa)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from eqsat.choice.copies import with_needed_copies, write_copy
-from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
@@ -20,6 +19,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import Copy, remedies
+from tests.device.verify import verify
 from tests.graphs import ON_THE_NEWEST_VELA, TARGETS, are_equal, operators
 from tests.term import Term, finish, graph, inputs, outputs
 

@@ -92,9 +92,9 @@ def test_counts_and_bytes_say_that_they_are_no_cycles() -> None:
 
 
 def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
-    from cost_models.machine import machine_of
+    from cost_models.machine import hardware_of
 
-    default = machine_of(Target.of("ethos-u55-128"))
+    default = hardware_of(Target.of("ethos-u55-128"))
     assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)  # 64 bits; an eighth of that
     ini = tmp_path / "own.ini"
     ini.write_text(
@@ -102,7 +102,7 @@ def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
         "Sram_clock_scale=0.5\nSram_burst_length=32\nSram_read_latency=9\nDram_clock_scale=0.25\nDram_burst_length=64\nDram_read_latency=99\n"
         "[Memory_Mode.Base]\nconst_mem_area=Axi1\narena_mem_area=Axi0\n[Memory_Mode.Mine]\ninherit=Memory_Mode.Base\n"
     )
-    own = machine_of(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
+    own = hardware_of(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
     assert (own.activations.bandwidth, own.activations.latency, own.constants.bandwidth) == (4, 9, 2)
 
 

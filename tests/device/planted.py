@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.device.binary import Binary
-from eqsat.device.stream import read_header, with_commands
+from eqsat.device.stream import read_header
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -15,6 +16,14 @@ from tests.device.pieces import OF_U85, PIECES, compiled, of
 
 U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256"))
 Change = Callable[[Binary], Binary]
+
+
+def with_commands(data: bytes, words: Sequence[int]) -> bytes:
+    """The driver payload with other words behind its header."""
+    _, before = read_header(data)
+    start, length = len(data) - 4 * len(before), len(words)
+    header = struct.pack("<I", 2 | (length >> 16 & 0xFF) << 8 | (length & 0xFFFF) << 16)
+    return data[: start - 4] + header + struct.pack(f"<{length}I", *words)
 
 
 def with_word(binary: Binary, name: str, change: Callable[[int], int], nth: int = 0) -> Binary:

@@ -12,7 +12,7 @@ import pytest
 from eqsat.device.binary import Binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device, run
-from eqsat.device.verification import Verdict, verify
+from eqsat.device.verification import Verdict
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
@@ -23,6 +23,7 @@ from eqsat.tosa.reference import run_samples
 from tests import command
 from tests.device.pieces import OF_U85, PIECES, Piece, compiled, convolution, of
 from tests.device.planted import ERRORS, U55, U85, UNKNOWN, Planted
+from tests.device.verify import verify
 
 SAMPLES = 8
 

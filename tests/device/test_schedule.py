@@ -136,13 +136,15 @@ def test_what_later_blocks_read_is_not_overwritten() -> None:
     shape, block = (8, 4, 8), (2, 4, 8)
 
     def overwrites(*readings: Reading, base: int = 0, block: tuple[int, int, int] = block, chain: bool = False) -> bool:
-        written = Blocks(shape, block, 0, m.at((base, 0, 0, 0)), () if chain else readings)
+        written = Blocks(shape, block, 0, replace(m, bases=(base, 0, 0, 0)), () if chain else readings)
         return written.overwrite_operands(readings if chain else ())
 
     window = Reading(m, Kernel(3, 1, (1, 1), (1, 1), 1, 0, 1, 0))
     assert not overwrites(Reading(m))
     assert not overwrites(Reading(m), base=256)
-    assert not overwrites(Reading(m.at((64, 0, 0, 0)))), "each block is written to where the one before was read"
+    assert not overwrites(Reading(replace(m, bases=(64, 0, 0, 0)))), (
+        "each block is written to where the one before was read"
+    )
     assert overwrites(Reading(m), base=64), "the next block reads it"
     assert overwrites(Reading(m), base=64, chain=True)
     assert overwrites(window) and not overwrites(window, block=shape)
@@ -159,7 +161,7 @@ def test_operands_and_constants_are_not_overwritten(target: str, worker: Worker)
     c = next(c for c in binary.commands() if type(c).__name__ == "Convolution")
     for place, said in (
         (replace(c.output.map, region=0), "writes to the constants"),
-        (replace(c.output.map, region=c.ifm.region).at(c.ifm.bases), "bytes that a later block reads"),
+        (replace(c.output.map, region=c.ifm.region, bases=c.ifm.bases), "bytes that a later block reads"),
     ):
         with pytest.raises(DeviceFault, match=said):
             check_commands([replace(c, output=replace(c.output, map=place))], binary.config)
@@ -171,7 +173,7 @@ def test_weights_are_not_overwritten(worker: Worker) -> None:
     *_, c, stop = commands = binary.commands()
     check_commands(commands, binary.config)
     for place in (c.weights[1], c.scales[0]):
-        over = replace(c.output.map, region=place.region).at((place.address, 0, 0, 0))
+        over = replace(c.output.map, region=place.region, bases=(place.address, 0, 0, 0))
         with pytest.raises(DeviceFault, match="writes over weights or scales that it reads"):
             check_commands([*commands[:-2], replace(c, output=replace(c.output, map=over)), stop], binary.config)
 
@@ -186,7 +188,7 @@ def test_results_that_are_turned_have_no_known_order(turn: Callable[[Term], Term
         (7, first.output.map.bases, "may begin 7 blocks before"),
         (0, first.ifm.bases, "bytes that a later block reads"),
     ):
-        output = replace(first.output, map=first.output.map.at(place))
+        output = replace(first.output, map=replace(first.output.map, bases=place))
         later = replace(second, block=replace(second.block, dependency=depends))
         with pytest.raises(DeviceFault, match=said):
             check_commands([replace(first, output=output), later, stop], binary.config)

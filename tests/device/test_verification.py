@@ -10,7 +10,7 @@ import pytest
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary, raw_of
-from eqsat.device.verification import check, judge_samples, outputs_of, verify
+from eqsat.device.verification import check, judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
@@ -22,6 +22,7 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
+from tests.device.verify import verify
 from tests.graphs import U55, U85
 from tests.term import inputs, outputs
 

@@ -56,7 +56,7 @@ from eqsat.device.core.registers import (
 )
 from eqsat.device.ethos_u55 import registers as r55
 from eqsat.device.ethos_u85 import registers as r85
-from eqsat.device.ethos_u85.arithmetic import TABLES
+from eqsat.device.ethos_u85.execution import TABLES
 from eqsat.device.run import UNKNOWN
 from eqsat.device.stream import Config
 from eqsat.proof.binary_machine import TermMachine

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.device.verification import verify
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -16,6 +15,7 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND
 from eqsat.tensor.types import Attrs
 from eqsat.tosa import dumps
 from eqsat.vela.fused import is_fused
+from tests.device.verify import verify
 from tests.graphs import ON_THE_NEWEST_VELA
 from tests.term import Term, graph
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat.device.verification import verify
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -18,6 +17,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Guard, remedies
 from eqsat.vela.guards import find_broken, is_misplaced, price_guards, violations
 from eqsat.vela.patterns import Operator
+from tests.device.verify import verify
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 from tests.term import Term, graph
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cost_models.machine import machine_of
+from cost_models.machine import hardware_of
 from eqsat.ground.worker import Worker
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
@@ -80,7 +80,7 @@ def test_bounds_and_footprints_of_delegates_add_up() -> None:
 def test_rates_are_those_of_the_closed_forms(name: str, worker: Worker) -> None:
     """Asked of Vela here, read from its configuration file there."""
     target = Target.of(name)
-    rates, machine = compile_graph(conv_graph(), target, worker).rates, machine_of(target)
+    rates, machine = compile_graph(conv_graph(), target, worker).rates, hardware_of(target)
     assert rates.macs == machine.core.macs * (machine.core.cores if "u65" in name else 1)
     assert (rates.weights, rates.activations) == (machine.constants.bandwidth, machine.activations.bandwidth)
 

@@ -91,11 +91,7 @@ def fitting(values: Array, element: Element) -> Array:
 
 
 def table_bytes(chosen: Element, result: Element) -> int:
-    """Returns the bytes of a table.
-
-    chosen: type of the values that choose an entry.
-    result: type of a result.
-    """
+    """Returns the bytes of a table of results that values of the type `chosen` choose."""
     return 256 * result.bytes if chosen.bits == 8 else 2048
 
 

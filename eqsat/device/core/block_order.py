@@ -1,8 +1,6 @@
-"""How many blocks of a kernel may start before the kernel before it is done.
+"""How many blocks of a kernel may start before the kernel before it is done: the largest permissible BLOCKDEP.
 
-This number is the largest permissible BLOCKDEP.
-With a BLOCKDEP of n, job k may start while n - k blocks of the kernel before are unwritten.
-The job must read nothing of these.
+With a BLOCKDEP of n, job k may start while n - k blocks of the kernel before are unwritten; it must read none of these.
 Blocks follow each other along the depth first, then the width, then the height.
 A job is a block of results with some of the channels that it reads, as in Vela's CalcBlockDep.
 It is in `ethosu55/ethos_u55_register_cs_generator.cpp` (Apache-2.0).

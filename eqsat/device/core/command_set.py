@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.device.core.block_order import Blocks, Reading
-from eqsat.device.core.commands import Command, Computation, Convolution, Elementwise, Output, Pooling, Resize
+from eqsat.device.core.commands import Command, Computation, Convolution, Elementwise, Pooling, Resize
 from eqsat.device.core.decoding import Decoder
+from eqsat.device.core.execution import Execution
 from eqsat.device.core.instructions import instructions
-from eqsat.device.core.machine import Machine
 from eqsat.device.core.operands import ByteRange, Dma, FeatureMap
 from eqsat.device.core.registers import Layouts, PoolingMode
 from eqsat.device.core.touched import Accesses, of_copy, of_kernel
@@ -25,8 +25,7 @@ class CommandSet:
 
     layouts: the instructions of the set.
     decoder: makes the commands from instructions.
-    execution: begins a run on a machine; its `step` executes a command and returns what it computes.
-    table_place: the table that is looked up for an output, None if none is, given the bytes of the NPU's own memory.
+    execution: a run on a machine.
     buffers: the part of the NPU's own memory that a kernel's blocks take, where tables can lie in it, too.
     input_channels: how many channels are read at a time, None if each result reads those of its own place alone.
     no_room: why the blocks are impossible, empty if they are possible.
@@ -37,8 +36,7 @@ class CommandSet:
 
     layouts: Layouts
     decoder: type[Decoder]
-    execution: Callable[[Core, Machine[Any]], Any]
-    table_place: Callable[[Output, int], ByteRange | None]
+    execution: type[Execution[Any]]
     buffers: Callable[[Computation, int], tuple[ByteRange, ...]]
     input_channels: Callable[[Convolution | Pooling, Core], int | None]
     no_room: Callable[[Computation, Family, Core], str]
@@ -53,10 +51,7 @@ class CommandSet:
         return self.decoder().decode(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:
-        """Returns the bytes that a command reads and writes.
-
-        internal: bytes of the NPU's own memory.
-        """
+        """Returns the bytes that a command reads and writes; `internal`: bytes of the NPU's own memory."""
         match c:
             case Dma():
                 return of_copy(c)
@@ -68,7 +63,9 @@ class CommandSet:
                 read = c.operands
             case Resize():
                 read = (c.ifm,)
-        return of_kernel((*read, self.table_place(c.output, internal)), c.output.map, self.buffers(c, internal))
+        return of_kernel(
+            (*read, self.execution.table_place(c.output, internal)), c.output.map, self.buffers(c, internal)
+        )
 
     def blocks(self, c: Command, core: Core) -> Blocks | None:
         """Returns the blocks of a kernel, None for a copy."""

@@ -1,8 +1,7 @@
 """The commands of all families: each holds everything that the registers said when it was issued.
 
 What a family does not have is left at its default.
-The facts are from Vela's generators (Apache-2.0) in `ethosu/regor/architecture`:
-`ethosu55/ethos_u55_register_cs_generator.cpp` and `ethosu85/ethos_u85_register_cs_generator.cpp`.
+Source: Vela's `ethos_u55_register_cs_generator.cpp` and `ethos_u85_register_cs_generator.cpp` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ from eqsat.target.family import HWC
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """An operand or result in one of the NPU's chaining buffers, which never reaches memory.
-
-    It has the shape of the output.
-    """
+    """An operand or result of the output's shape in a chaining buffer of the NPU, which never reaches memory."""
 
     buffer: int
     element: Element
@@ -132,9 +128,7 @@ class Banks:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The blocks into which the work is cut.
-
-    Results do not depend on it, but weights are stored in the order of blocks.
+    """The blocks into which the work is cut: weights are stored in their order.
 
     shape: (height, width, depth) of a block of the OFM.
     dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.

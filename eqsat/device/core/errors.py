@@ -4,17 +4,12 @@ from __future__ import annotations
 
 
 class DeviceError(ValueError):
-    """A binary cannot be read or run.
-
-    It is malformed, or has a register, value or mode that the model does not know.
-    The model never guesses.
-    """
+    """A binary is malformed, or has a register, value or mode that the model does not know; it never guesses."""
 
 
 class DeviceFault(DeviceError):
-    """A binary does what none may do.
+    """A binary does what none may do, such as reading outside its memory, or using more weights than it has.
 
-    It reads or writes outside its memory, or uses more weights or scales than it has.
     offset: of the command that does it, in the stream, in bytes; -1 if unknown.
     """
 

@@ -8,12 +8,12 @@ from typing import Generic
 from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.commands import (
     Accumulators,
+    Activation,
     Chained,
     Command,
     Computation,
     Convolution,
     Elementwise,
-    InputScale,
     Operand,
     Output,
     Pooling,
@@ -21,9 +21,16 @@ from eqsat.device.core.commands import (
     Scalar,
 )
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of, scale_by, scale_by_channel
-from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap
-from eqsat.device.core.registers import AccInput, ActivationReverse, ElementwiseMode, IfmUpscaleMode, ResizeMode
+from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of
+from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap, FixedPointScale
+from eqsat.device.core.registers import (
+    AccInput,
+    ActivationReverse,
+    ElementwiseMode,
+    IfmUpscaleMode,
+    ResizeMode,
+    Rounding,
+)
 from eqsat.target.family import HWC, Core
 
 #: The axis of [height, width, depth] along which results are reversed.
@@ -62,9 +69,21 @@ class Execution(ABC, Generic[V]):
     def own_scales(self, c: Convolution | Pooling) -> Scales:
         """Returns the bias and scale of each channel."""
 
+    @staticmethod
     @abstractmethod
-    def activate(self, o: Output, element: Element, values: V) -> V:
-        """Clamps scaled accumulators with their zero point, looks them up in a table, and returns them as `element`."""
+    def table_place(o: Output, internal: int) -> ByteRange | None:
+        """Returns the bytes of the table that is looked up, None if none is.
+
+        internal: bytes of the NPU's own memory.
+        Raises DeviceError.
+        """
+
+    @abstractmethod
+    def activate(self, values: V, activation: Activation, element: Element, table: bytes | None) -> V:
+        """Clamps scaled accumulators with their zero point, looks them up in a table, and returns them as `element`.
+
+        Raises DeviceError for an activation or a table that the model does not know.
+        """
 
     # ---- of all ----------------------------------------------------------------------------------
 
@@ -113,7 +132,10 @@ class Execution(ABC, Generic[V]):
         op, attrs = operator_of(c.mode.name, c.output.rounding.name)
         operands = [self._operand(o, shape, op) for o in c.operands]
         if c.mode in _SCALED:
-            operands = [self._scale_input(v, how) for v, how in zip(operands, c.inputs, strict=True)]
+            operands = [
+                self._scale(v, how.scale, how.rounding.rule, how.double)
+                for v, how in zip(operands, c.inputs, strict=True)
+            ]
         elif any(how.scale != SAME for how in c.inputs):
             raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
         if c.mode in _UNSCALED and c.output.scale not in (None, SAME):
@@ -122,10 +144,8 @@ class Execution(ABC, Generic[V]):
         # a mask of all bits: Vela builds SELECT from bitwise operations, REDUCE_ALL from a maximum
         return machine.times(values, -1) if op in COMPARISONS else values
 
-    def _scale_input(self, v: V, how: InputScale) -> V:
-        if how.scale == SAME:
-            return v
-        return self._machine.scale(v, how.scale.multiplier, how.scale.shift, how.rounding.rule, how.double)
+    def _scale(self, v: V, scale: FixedPointScale, rounding: Rounding, double: int = 0) -> V:
+        return v if scale == SAME else self._machine.scale(v, scale.multiplier, scale.shift, rounding, double)
 
     def _resize(self, c: Resize) -> V:
         if c.mode == ResizeMode.REPLICATE:
@@ -172,17 +192,20 @@ class Execution(ABC, Generic[V]):
 
     def scale(self, c: Computation, values: V) -> V:
         """Returns sums scaled by one factor, or with a bias and scaled for each channel."""
-        out = c.output
+        machine, scale, rounding = self._machine, c.output.scale, c.output.rounding.rule
         if isinstance(c, Convolution | Pooling) and c.scales:
-            return scale_by_channel(self._machine, values, self.own_scales(c), out.rounding.rule)
-        return values if out.scale is None else scale_by(self._machine, values, out.scale, out.rounding.rule)
+            own = self.own_scales(c)
+            return machine.scale(machine.plus(values, own.bias), own.multiplier, own.shift, rounding)
+        return values if scale is None else self._scale(values, scale, rounding)
 
     def store(self, out: Output, values: V) -> V:
         """Returns the results of scaled sums, and writes them to memory or into a chaining buffer."""
         if out.map is None:
             raise DeviceError("an output that goes nowhere")
         machine, element = self._machine, out.map.element
-        values = self.activate(out, element, machine.plus(values, out.map.zero_point))
+        place = self.table_place(out, machine.internal)
+        table = None if place is None else machine.constant(place)
+        values = self.activate(machine.plus(values, out.map.zero_point), out.activation, element, table)
         if out.is_turned:
             values = machine.turn(values, _REVERSED.get(out.reverse), out.transpose.axes)
         if isinstance(out.map, Chained):
@@ -191,6 +214,3 @@ class Execution(ABC, Generic[V]):
             machine.write(out.map, values)
             self._chained.clear()  # the chain ends here
         return values
-
-    def table(self, place: ByteRange | None) -> bytes | None:
-        return None if place is None else self._machine.constant(place)

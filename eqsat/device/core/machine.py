@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.commands import ResizedAxis
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.memory import Constants
-from eqsat.device.core.operands import SAME, Dma, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap, Kernel
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding
 from eqsat.target.family import HWC
 from eqsat.tensor import makers
@@ -82,7 +80,7 @@ class Window(Protocol[V_co]):
         """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
 
 
-class Machine(Constants, Protocol[V]):
+class Machine(Protocol[V]):
     """Memory, and the arithmetic on the values in it.
 
     A value that is read has the type of its elements, any other has no limit.
@@ -97,6 +95,9 @@ class Machine(Constants, Protocol[V]):
     internal: int
     writer: int
     sources: set[int]
+
+    def constant(self, place: ByteRange) -> bytes:
+        """Returns the bytes of a range that do not depend on the inputs."""
 
     def read(self, m: FeatureMap) -> V: ...
 
@@ -173,13 +174,3 @@ def operator_of(mode: str, rounding: str) -> tuple[str, Attrs]:
     if mode not in _OPERATORS:
         raise DeviceError(f"the model does not know {mode}")
     return _OPERATORS[mode]
-
-
-def scale_by(machine: Machine[V], v: V, scale: FixedPointScale, rounding: Rounding) -> V:
-    """Scales all elements by one factor."""
-    return v if scale == SAME else machine.scale(v, scale.multiplier, scale.shift, rounding)
-
-
-def scale_by_channel(machine: Machine[V], v: V, own: Scales, rounding: Rounding) -> V:
-    """Adds each channel's bias to sums and scales them."""
-    return machine.scale(machine.plus(v, own.bias), own.multiplier, own.shift, rounding)

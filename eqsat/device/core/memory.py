@@ -1,13 +1,8 @@
-"""The memory of the NPU: its regions and shared memory, for many samples at once.
-
-Every region is an array of [samples, bytes].
-All samples run through the same commands.
-"""
+"""The memory of the NPU: its regions and shared memory, for many samples at once, each [samples, bytes]."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -22,13 +17,6 @@ _UNWRITTEN = 0xA5
 _FILLED = 1 << 24
 #: An index along samples, height, width and depth.
 _Index = tuple[slice, slice, slice, slice]
-
-
-class Constants(Protocol):
-    """A memory of which some bytes do not depend on the inputs."""
-
-    def constant(self, place: ByteRange) -> bytes:
-        """Returns the bytes of a range that are constant. Raises DeviceError."""
 
 
 def _make_unwritten(samples: int, size: int) -> Array:

@@ -63,25 +63,6 @@ class FeatureMap:
         """Channels of a position that lie next to each other."""
         return BRICK if self.format == ActivationFormat.NHCWB16 else self.depth
 
-    def at(self, bases: tuple[int, int, int, int]) -> FeatureMap:
-        """Returns the feature map at another place, in a third of the time of `dataclasses.replace`."""
-        return FeatureMap(
-            self.region,
-            bases,
-            self.height0,
-            self.height1,
-            self.width0,
-            self.stride_y,
-            self.stride_x,
-            self.stride_c,
-            self.format,
-            self.element,
-            self.zero_point,
-            self.height,
-            self.width,
-            self.depth,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -99,6 +80,14 @@ class Kernel:
     @property
     def padded(self) -> bool:
         return any((self.top, self.left, self.bottom, self.right))
+
+    def reach(self, out: tuple[int, int]) -> tuple[int, int]:
+        """Returns (height, width) of all that windows at the positions of `out` read, with the padding."""
+        height, width = (
+            (n - 1) * s + (taps - 1) * d + 1
+            for n, s, taps, d in zip(out, self.stride, (self.height, self.width), self.dilation, strict=True)
+        )
+        return height, width
 
 
 @dataclass(frozen=True, slots=True)

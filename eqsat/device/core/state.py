@@ -85,7 +85,7 @@ class Registers:
         self._check_aligned(self._alignment(prefix), *(f"{prefix}_STRIDE_{axis}" for axis in strides))
         return FeatureMap(
             region=self.get(f"{prefix}_REGION"),
-            bases=self._bases(prefix),
+            bases=self.bases(prefix),
             height0=self.get(f"{prefix}_HEIGHT0_M1") + 1,
             height1=self.get(f"{prefix}_HEIGHT1_M1") + 1,
             width0=self.get(f"{prefix}_WIDTH0_M1") + 1,
@@ -100,11 +100,7 @@ class Registers:
             depth=depth,
         )
 
-    def place(self, m: FeatureMap, prefix: str) -> FeatureMap:
-        """Returns the feature map at the place that the registers say now."""
-        return m.at(self._bases(prefix))
-
-    def _bases(self, prefix: str) -> tuple[int, int, int, int]:
+    def bases(self, prefix: str) -> tuple[int, int, int, int]:
         self._check_aligned(self._alignment(prefix), *_BASES[prefix])
         a, b, c, d = map(self.get, _BASES[prefix])
         return a, b, c, d
@@ -117,10 +113,7 @@ class Registers:
         return _ALIGNED if self._is_in_bricks(prefix) else self.element(prefix).bytes
 
     def _check_aligned(self, step: int, *names: str) -> None:
-        """Raises DeviceFault unless registers hold multiples of `step`.
-
-        Source: the checks in Vela's `ethosu/vela/register_command_stream_util.py`.
-        """
+        """Raises DeviceFault unless registers hold multiples of `step` (Vela's register_command_stream_util.py)."""
         for name in names:
             if (value := self.get(name)) % step:
                 raise DeviceFault(f"{self.where} reads {name} {value:#x}, which is no multiple of {step}")
@@ -157,21 +150,13 @@ class Registers:
         return IfmUpscaleMode(self.get("IFM_UPSCALE"))
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
-        """Returns the IFM of a convolution or pooling.
+        """Returns the IFM of a convolution or pooling: as much as `out`, (height, width) of the output, reads.
 
-        Its height and width are what the output reads, halved by upscaling.
-        out: (height, width) of the output.
-        Raises DeviceError if it reads only padding.
+        Raises DeviceError if that is only padding.
         """
-        factor = self.upscale().factor
-        size = (
-            (out[0], kernel.height, kernel.top + kernel.bottom),
-            (out[1], kernel.width, kernel.left + kernel.right),
-        )
-        height, width = (
-            -(-((n - 1) * stride + (taps - 1) * dilation + 1 - padding) // factor)
-            for (n, taps, padding), stride, dilation in zip(size, kernel.stride, kernel.dilation, strict=True)
-        )
+        factor, (rows, columns) = self.upscale().factor, kernel.reach(out)
+        height = -(-(rows - kernel.top - kernel.bottom) // factor)
+        width = -(-(columns - kernel.left - kernel.right) // factor)
         if min(height, width) < 0:
             raise DeviceError("a window over nothing but padding")
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
@@ -188,12 +173,12 @@ class Registers:
             raise DeviceError(f"the model does not know {self.reader.name} of operands of {sorted(different)} bits")
 
     def check_one_scale(self, scale: FixedPointScale | None) -> None:
-        """Raises DeviceError for an operation whose channels should have scales of their own, but cannot."""
+        """Raises DeviceError for an operation that cannot have a scale for each channel, but should."""
         if scale is None:
             raise DeviceError(f"the model does not know {self.reader.name} with a scale for each channel")
 
     def check_own_scales(self, scale: FixedPointScale | None) -> None:
-        """Raises DeviceError for an operation that should have one scale for all channels, but cannot."""
+        """Raises DeviceError for an operation that cannot have one scale for all channels, but should."""
         if scale is not None:
             raise DeviceError(f"the model does not know {self.reader.name} with one scale for all channels")
 

@@ -39,28 +39,18 @@ class Window:
             sparse[:, ::2, ::2] = values
             values = sparse
         kernel = self.kernel
-        (height, width), (rows, columns) = self.reach, self.measure_input(values.shape[1], values.shape[2])
+        (height, width), (rows, columns) = kernel.reach(self.out), self.measure_input(values.shape[1], values.shape[2])
         if values.shape[1:3] == (height, width) == (rows, columns):
             return values
         result = np.full((values.shape[0], height, width, values.shape[3]), fill)
         result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
         return result
 
-    @property
-    def reach(self) -> tuple[int, int]:
-        """(height, width) of all that is read, with the padding."""
-        k = self.kernel
-        height, width = (
-            (n - 1) * s + (taps - 1) * d + 1
-            for n, s, taps, d in zip(self.out, k.stride, (k.height, k.width), k.dilation, strict=True)
-        )
-        return height, width
-
     def measure_input(self, height: int, width: int) -> tuple[int, int]:
         """Returns (height, width) of what is read of an upscaled input; the rest is padding."""
         k = self.kernel
-        padded = self.reach[0] - k.top - k.bottom, self.reach[1] - k.left - k.right
-        return max(0, min(height, padded[0])), max(0, min(width, padded[1]))
+        rows, columns = k.reach(self.out)
+        return max(0, min(height, rows - k.top - k.bottom)), max(0, min(width, columns - k.left - k.right))
 
     def counts(self) -> Array:
         """Returns how many elements each window sees, [1, height, width, 1]: zeros between elements are none.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from eqsat.device.core.command_set import CommandSet
-from eqsat.device.ethos_u55.arithmetic import table_place
 from eqsat.device.ethos_u55.decoding import Decoder
 from eqsat.device.ethos_u55.execution import Execution
 from eqsat.device.ethos_u55.registers import LAYOUTS
@@ -13,7 +12,6 @@ ETHOS_U55 = CommandSet(
     layouts=LAYOUTS,
     decoder=Decoder,
     execution=Execution,
-    table_place=table_place,
     buffers=buffers,
     input_channels=input_channels,
     no_room=no_room,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from eqsat.device.core import decoding
+from collections.abc import Sequence
+from dataclasses import replace
+
 from eqsat.device.core.commands import (
     Accumulators,
     Banks,
@@ -15,9 +17,10 @@ from eqsat.device.core.commands import (
     Pooling,
     Scalar,
 )
+from eqsat.device.core.decoding import Decoder as AnyDecoder
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, FixedPointScale
+from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FixedPointScale
 from eqsat.device.core.registers import (
     DmaStrideMode,
     ElementwiseMode,
@@ -44,7 +47,7 @@ _SUMS = (ElementwiseMode.ADD, ElementwiseMode.SUB)
 _BUILT_IN = {8: 19, 16: 14}
 
 
-class Decoder(decoding.Decoder):
+class Decoder(AnyDecoder):
     def output(self) -> Output:
         own, shape = self.get("OFM_PRECISION", "scale_mode") == OfmScaleMode.PER_CHANNEL, self.size("OFM")
         return Output(
@@ -84,14 +87,13 @@ class Decoder(decoding.Decoder):
         return c
 
     def pooling(self, i: Instruction) -> Pooling:
-        c: Pooling | None = self.same(i)
-        if c is not None:  # all but the places of its feature maps are the same objects
-            o = c.output
-            assert isinstance(o.map, FeatureMap)
-            o = Output(o.shape, self.place(o.map, "OFM"), o.scale, o.rounding, o.activation)
-            ifm = self.place(c.ifm, "IFM")
-            return Pooling(i.offset, c.mode, ifm, o, c.kernel, c.upscale, c.scales, c.accumulators, c.block)
-        return super().pooling(i)
+        c = self.same(i)
+        if c is None:
+            return super().pooling(i)
+        # all but the places of its feature maps are the same objects
+        output = replace(c.output, map=replace(c.output.map, bases=self.bases("OFM")))
+        same: Pooling = replace(c, offset=i.offset, ifm=replace(c.ifm, bases=self.bases("IFM")), output=output)
+        return same
 
     def elementwise(self, i: Instruction) -> Elementwise:
         mode, output = ElementwiseMode(i.fields["elementwise_mode"]), self.output()
@@ -127,14 +129,10 @@ class Decoder(decoding.Decoder):
 
         OPA_OPB_16 multiplies each by 16 bits without a shift.
         The other modes scale one operand by OPA_SCALE, the first or the second of the sum.
-        They shift the other to the left.
-        The hardware fixes that shift: 1 << 19 for 8 bits, 1 << 14 for 16.
-        Source: `ethos_u55_constraints.cpp`.
+        They shift the other to the left as the hardware fixes it (`ethos_u55_constraints.cpp`).
         """
-        mode, rounding = (
-            IfmScaleMode(self.get("IFM_PRECISION", "scale_mode")),
-            RoundMode(self.get("IFM_PRECISION", "round_mode")),
-        )
+        mode = IfmScaleMode(self.get("IFM_PRECISION", "scale_mode"))
+        rounding = RoundMode(self.get("IFM_PRECISION", "round_mode"))
         opa, opb = self.scale("OPA_SCALE"), self.get("OPB_SCALE")
         if mode == IfmScaleMode.OPA_OPB_16:
             # both registers have 16 bits here, in which a wider value loses its upper ones
@@ -145,29 +143,22 @@ class Decoder(decoding.Decoder):
         element = self.element("IFM")
         if element.bits not in _BUILT_IN:
             raise DeviceError(f"the model does not know {mode.name} for {element.dtype}")
-        scaled, shifted = (
-            InputScale(opa, rounding),
-            InputScale(FixedPointScale(1 << _BUILT_IN[element.bits], 0), rounding),
-        )
+        built_in = FixedPointScale(1 << _BUILT_IN[element.bits], 0)
+        scaled, shifted = (InputScale(scale, rounding) for scale in (opa, built_in))
         return (scaled, shifted) if (mode == IfmScaleMode.OPA_32) != is_reversed else (shifted, scaled)
 
     def dma(self, i: Instruction) -> Dma:
         most = max(self.get(f"DMA0_{side}_REGION", "stride_mode") for side in ("SRC", "DST"))
         length = self.get("DMA0_LEN")
-        sizes = (
-            self.get("DMA0_SIZE1") if most == DmaStrideMode.D3 else 1,
-            self.get("DMA0_SIZE0") if most >= DmaStrideMode.D2 else 1,
-        )
-        skips = (
-            self.signed_address("DMA0_SKIP1") if most == DmaStrideMode.D3 else 0,
-            self.signed_address("DMA0_SKIP0") if most >= DmaStrideMode.D2 else 0,
-        )
-        if sizes[0] > 1 and skips[1]:
+        walked = {1: most == DmaStrideMode.D3, 0: most >= DmaStrideMode.D2}
+        rows, columns = (self.get(f"DMA0_SIZE{k}") if there else 1 for k, there in walked.items())
+        skips = [self.signed_address(f"DMA0_SKIP{k}") if there else 0 for k, there in walked.items()]
+        if rows > 1 and skips[1]:
             raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
-        source, destination = (self._side(side, length, sizes[1], skips) for side in ("SRC", "DST"))
-        return Dma(i.offset, length, sizes, source, destination)
+        source, destination = (self._side(side, length, columns, skips) for side in ("SRC", "DST"))
+        return Dma(i.offset, length, (rows, columns), source, destination)
 
-    def _side(self, side: str, length: int, columns: int, skips: tuple[int, int]) -> DmaSide:
+    def _side(self, side: str, length: int, columns: int, skips: Sequence[int]) -> DmaSide:
         """Returns a side, on which pieces are contiguous but for the gaps of the dimensions in which it is walked."""
         f = self.instruction(f"DMA0_{side}_REGION").fields
         inner = length + (skips[1] if f["stride_mode"] >= DmaStrideMode.D2 else 0)

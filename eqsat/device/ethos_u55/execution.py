@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+
 import numpy as np
 
-from eqsat.device.core import execution
-from eqsat.device.core.arithmetic import Scales
-from eqsat.device.core.commands import Convolution, Output, Pooling
+from eqsat.device.core.arithmetic import Scales, table_bytes
+from eqsat.device.core.commands import Activation, Convolution, Output, Pooling
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.machine import V
-from eqsat.device.core.memory import Constants
-from eqsat.device.core.operands import SAME, Element, FeatureMap, FixedPointScale
+from eqsat.device.core.execution import Execution as AnyExecution
+from eqsat.device.core.machine import Machine, V
+from eqsat.device.core.operands import SAME, ByteRange, Element, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, PoolingMode
 from eqsat.device.core.state import number
 from eqsat.device.core.weight_stream import scales
-from eqsat.device.ethos_u55.arithmetic import activate, table_place
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction
 from eqsat.device.ethos_u55.weights import order_of, weights
 from eqsat.target.family import Core
@@ -24,7 +25,19 @@ from eqsat.tensor.types import Array
 _ONE = (SAME, FixedPointScale((1 << 31) + 1, 31))
 
 
-class Execution(execution.Execution[V]):
+#: The type that a result is clipped to, if it is not the output's.
+_CLIPPED: Mapping[IntEnum, Element] = {
+    ActivationClipRange.FORCE_UINT8: Element(False, 8),
+    ActivationClipRange.FORCE_INT8: Element(True, 8),
+    ActivationClipRange.FORCE_INT16: Element(True, 16),
+}
+#: Bytes of the tables, which lie in the last two banks of shared memory.
+_TABLES = 2048
+#: Bytes of a slot for a table.
+_SLOT = 256
+
+
+class Execution(AnyExecution[V]):
     def convolve(self, c: Convolution) -> V:
         return self.window(c).convolve(weights_of(c, self._core, self._machine), c.depthwise)
 
@@ -32,9 +45,32 @@ class Execution(execution.Execution[V]):
         """Records have a bias of 40 bits and a multiplier of 32."""
         return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], 5, 9)
 
-    def activate(self, o: Output, element: Element, values: V) -> V:
-        table = self.table(table_place(o, self._machine.internal))
-        return activate(self._machine, values, o.activation, element, table)
+    @staticmethod
+    def table_place(o: Output, internal: int) -> ByteRange | None:
+        function = o.activation.function
+        if o.map is None or function < ActivationFunction.TABLE_0:
+            return None
+        chosen = _CLIPPED.get(o.activation.clip_range, o.map.element)
+        at = internal - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
+        return ByteRange(None, at, table_bytes(chosen, o.map.element))
+
+    def activate(self, values: V, activation: Activation, element: Element, table: bytes | None) -> V:
+        machine, clipped = self._machine, _CLIPPED.get(activation.clip_range, element)
+        if clipped.bits <= 16:
+            low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
+            low, high = max(low, clipped.limits[0]), min(high, clipped.limits[1])
+            if low > high:
+                raise DeviceError(f"a clamp to {low} to {high}")
+            values = machine.clip(values, clipped, low, high)
+        if table is not None:
+            if not clipped.signed and clipped.bits == 16:
+                raise DeviceError("the model does not know tables of UINT16")
+            if clipped.bits != 8 and element.bits != 16:
+                raise DeviceError(f"the model does not know tables of 16 bits with results of {element.bits}")
+            values = machine.look_up(values, clipped, element, table)
+        elif activation.function != ActivationFunction.RELU:
+            raise DeviceError(f"the model does not know the activation {activation.function.name}")
+        return machine.fitting(values, element)
 
     def pool(self, c: Pooling) -> V | None:
         machine, out = self._machine, c.output
@@ -60,11 +96,11 @@ class Execution(execution.Execution[V]):
         return self.store(out, machine.recognize(values))
 
 
-def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
+def weights_of(c: Convolution, core: Core, machine: Machine[V]) -> Array:
     """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8 or c.accumulators.format == AccFormat.F16:
         raise DeviceError(f"the model does not know {c.decomposition.name} or {c.accumulators.format.name}")
-    return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), core.cores)
+    return weights(tuple(map(machine.constant, c.weights)), order_of(c, core), core.cores)
 
 
 def copies(c: Pooling) -> bool:

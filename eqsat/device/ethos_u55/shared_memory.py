@@ -27,9 +27,8 @@ _WINDOW = 8
 
 
 def buffers(c: Computation, shared: int) -> tuple[ByteRange, ...]:
-    """Returns the shared memory up to the last bank that a command's blocks take.
+    """Returns the shared memory up to the last bank that a command's blocks take, none if tables have their own banks.
 
-    It is empty for an NPU that reserves banks for tables.
     shared: bytes of the shared memory.
     """
     if shared > _MANY * _BANK:

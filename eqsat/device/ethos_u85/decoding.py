@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqsat.device.core import decoding
 from eqsat.device.core.commands import (
     Accumulators,
     Block,
@@ -19,6 +18,7 @@ from eqsat.device.core.commands import (
     ResizedAxis,
     Scalar,
 )
+from eqsat.device.core.decoding import Decoder as AnyDecoder
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.instructions import Instruction
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indices
@@ -50,7 +50,7 @@ from eqsat.target.family import HWC
 _BROADCAST = (BroadcastMode.H, BroadcastMode.W, BroadcastMode.C)
 
 
-class Decoder(decoding.Decoder):
+class Decoder(AnyDecoder):
     def _storage(self, prefix: str) -> ActivationStorage:
         found = ActivationStorage(self.get(f"{prefix}_PRECISION", "activation_storage"))
         if found == ActivationStorage.TILE3X1:

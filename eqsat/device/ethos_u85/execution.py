@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from eqsat.device.core import execution
-from eqsat.device.core.arithmetic import Scales
-from eqsat.device.core.commands import Convolution, Output, Pooling
+from collections.abc import Mapping
+from enum import IntEnum
+
+from eqsat.device.core.arithmetic import Scales, table_bytes
+from eqsat.device.core.commands import Activation, Convolution, Output, Pooling
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.execution import ABOVE
-from eqsat.device.core.machine import V
-from eqsat.device.core.memory import Constants
-from eqsat.device.core.operands import SAME, Element, FixedPointScale
+from eqsat.device.core.execution import Execution as AnyExecution
+from eqsat.device.core.machine import Machine, V
+from eqsat.device.core.operands import SAME, ByteRange, Element, FixedPointScale
 from eqsat.device.core.registers import (
     IfmUpscaleMode,
     KernelDecomposition,
@@ -18,22 +20,54 @@ from eqsat.device.core.registers import (
     WeightFormat,
     WeightSparsity,
 )
+from eqsat.device.core.state import number
 from eqsat.device.core.weight_stream import scales
-from eqsat.device.ethos_u85.arithmetic import activate, table_place
+from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 from eqsat.device.ethos_u85.weights import order_of, weights
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
+_BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
+#: The types of the values that choose an entry of a table, and of its results.
+TABLES: Mapping[IntEnum, tuple[Element, Element]] = {
+    ActivationFunction.LUT_U8_U8: (_BYTE_UNSIGNED, _BYTE_UNSIGNED),
+    ActivationFunction.LUT_S8_S8: (_BYTE, _BYTE),
+    ActivationFunction.LUT_S8_S16: (_BYTE, _SHORT),
+    ActivationFunction.LUT_S8_S32: (_BYTE, Element(True, 32)),
+    ActivationFunction.LUT_S16_S16: (_SHORT, _SHORT),
+    ActivationFunction.LUT_S16_S32: (_SHORT, Element(True, 32)),
+}
 
-class Execution(execution.Execution[V]):
+
+class Execution(AnyExecution[V]):
     def own_scales(self, c: Convolution | Pooling) -> Scales:
         """Records have a bias of 32 bits and a multiplier of 31, or of 48 and 15 for wide accumulators."""
         bias = 6 if c.accumulators.bits > 32 else 4
         return scales(tuple(map(self._machine.constant, c.scales)), c.output.shape[2], bias, 8)
 
-    def activate(self, o: Output, element: Element, values: V) -> V:
-        table = self.table(table_place(o, self._machine.internal))
-        return activate(self._machine, values, o.activation, element, table)
+    @staticmethod
+    def table_place(o: Output, internal: int) -> ByteRange | None:
+        function = o.activation.function
+        if function == ActivationFunction.LUT_NONE:
+            return None
+        if function not in TABLES:
+            raise DeviceError(f"the model does not know the activation {function.name}")
+        size = table_bytes(*TABLES[function])
+        return ByteRange(None, (o.activation.table or 0) * size, size)
+
+    def activate(self, values: V, activation: Activation, element: Element, table: bytes | None) -> V:
+        machine = self._machine
+        chosen, result = TABLES.get(activation.function, (element, element))
+        if result != element:
+            raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
+        if activation.clip_range == ActivationClipRange.B16:
+            low, high = (number(b, chosen.signed) for b in (activation.minimum, activation.maximum))
+            if low > high:
+                raise DeviceError(f"a clamp to {low} to {high}")
+            values = machine.clip(values, chosen, low, high)
+        if table is not None:
+            values = machine.look_up(values, chosen, element, table)
+        return machine.fitting(values, element)
 
     def convolve(self, c: Convolution) -> V:
         depth = c.output.shape[2]
@@ -84,8 +118,8 @@ def _check_argmax(c: Pooling) -> None:
         raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, padded or upscaled")
 
 
-def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
+def weights_of(c: Convolution, core: Core, machine: Machine[V]) -> Array:
     """Returns the weights of a convolution, int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")
-    return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)
+    return weights(tuple(map(machine.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)

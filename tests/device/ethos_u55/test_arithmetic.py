@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -11,13 +9,14 @@ from eqsat.device.core.commands import Activation
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import Element
-from eqsat.device.ethos_u55.arithmetic import activate as activated_by
+from eqsat.device.ethos_u55.execution import Execution
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
+from eqsat.target.families import U55
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
 RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0
 OWN = ActivationClipRange.OFM_PRECISION
-activated = partial(activated_by, NumberMachine(1, {}, 0))
+activated = Execution(U55.cores["ethos-u55-128"], NumberMachine(1, {}, 0)).activate
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -12,12 +10,12 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import SAME, ByteRange, Element
 from eqsat.device.core.registers import Rounding
-from eqsat.device.ethos_u85.arithmetic import activate as activated_by
-from eqsat.device.ethos_u85.arithmetic import table_place
+from eqsat.device.ethos_u85.execution import Execution
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
+from eqsat.target.families import U85
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
-activated = partial(activated_by, NumberMachine(1, {}, 0))
+activated = Execution(U85.cores["ethos-u85-256"], NumberMachine(1, {}, 0)).activate
 
 
 def act(function: ActivationFunction, low: int = 0x8000, high: int = 0x7FFF, table: int = 0) -> Activation:
@@ -25,7 +23,7 @@ def act(function: ActivationFunction, low: int = 0x8000, high: int = 0x7FFF, tab
 
 
 def place(activation: Activation) -> ByteRange | None:
-    return table_place(Output((1, 1, 1), None, SAME, Rounding.NATURAL, activation), 2048)
+    return Execution.table_place(Output((1, 1, 1), None, SAME, Rounding.NATURAL, activation), 2048)
 
 
 def test_tables_lie_one_behind_the_other() -> None:
