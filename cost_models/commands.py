@@ -162,7 +162,7 @@ def _elementwise(
 ) -> float:
     """Returns the cycles of an elementwise operation or a resize, like `_array`.
 
-    An operand that broadcasts is read once a block (`eqsat/vela/corrections.py`).
+    An operand that broadcasts is read once a block.
     """
     shape, block, operands = c.output.shape, c.block.shape, _read(c)
     sink = _sink(machine, written)
