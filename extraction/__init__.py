@@ -8,13 +8,13 @@ The package does not depend on tensors.
 It needs numpy and networkx; the exact extractors also need clingo.
 """
 
-from .api import available, extract, find
-from .check import check, dag_cost, reachable, tree_cost
-from .errors import ExtractionError, Infeasible, InvalidExtraction, InvalidGraph, SolverUnavailable
-from .graph import ChoiceGraph
-from .reduce import Reduced, reduce
-from .result import Extraction
-from .stopping import stopping
+from extraction.api import available, extract, find
+from extraction.check import check, dag_cost, reachable, tree_cost
+from extraction.errors import ExtractionError, Infeasible, InvalidExtraction, InvalidGraph, SolverUnavailable
+from extraction.graph import ChoiceGraph
+from extraction.reduce import Reduced, reduce
+from extraction.result import Extraction
+from extraction.stopping import stopping
 
 __all__ = [
     "ChoiceGraph",

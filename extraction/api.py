@@ -8,11 +8,10 @@ An extractor outside of a package is named `module:Name` or `file.py:Name` (`reg
 from __future__ import annotations
 
 from eqsat.ground.registry import Registry
-
-from .check import Choice
-from .graph import ChoiceGraph
-from .protocol import Extractor
-from .result import Extraction
+from extraction.check import Choice
+from extraction.graph import ChoiceGraph
+from extraction.protocol import Extractor
+from extraction.result import Extraction
 
 #: The built-in extractors, one file each.
 BUILT_IN = {name: f"extraction.{name}:extract" for name in ("portfolio", "dag_greedy", "tree_greedy", "asp")}

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from . import exact
-from .check import Choice
-from .graph import ChoiceGraph
-from .protocol import Ending, SolverReport
-from .scaling import Scale
-from .stopping import POLL, stop_asked
-from .structure import Component, SurchargeLevel, components, surcharge_levels
+from extraction import exact
+from extraction.check import Choice
+from extraction.graph import ChoiceGraph
+from extraction.protocol import Ending, SolverReport
+from extraction.scaling import Scale
+from extraction.stopping import POLL, stop_asked
+from extraction.structure import Component, SurchargeLevel, components, surcharge_levels
 
 if TYPE_CHECKING:
     from clingo import Control

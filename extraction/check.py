@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .errors import InvalidExtraction
-from .graph import ChoiceGraph
+from extraction.errors import InvalidExtraction
+from extraction.graph import ChoiceGraph
 
 Choice = Mapping[int, int]
 

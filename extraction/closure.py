@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_form import NormalForm
+from extraction.normal_form import NormalForm
 
 #: Classes above which no bit sets are made: they are quadratic in memory.
 #: A class then counts as needing only itself.

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .check import Choice, check, reachable
-from .closure import flags_of
-from .graph import ChoiceGraph
-from .local_search import LocalSearch
-from .prices import Prices
-from .result import Extraction
-from .stopping import clock, is_over
-from .tree_greedy import Rank, bottom_up, require_roots, tree_pass
+from extraction.check import Choice, check, reachable
+from extraction.closure import flags_of
+from extraction.graph import ChoiceGraph
+from extraction.local_search import LocalSearch
+from extraction.prices import Prices
+from extraction.result import Extraction
+from extraction.stopping import clock, is_over
+from extraction.tree_greedy import Rank, bottom_up, require_roots, tree_pass
 
 #: Greedy passes with different orders of ties.
 RESTARTS = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from .graph import ChoiceGraph
+from extraction.graph import ChoiceGraph
 
 
 def derive(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:

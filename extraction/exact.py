@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from .check import Choice, check
-from .dag_greedy import RESTART_NODES, RESTARTS
-from .dag_greedy import extract as greedy
-from .errors import SolverUnavailable
-from .graph import ChoiceGraph
-from .normal_form import NormalForm
-from .protocol import Extractor, Solver
-from .reduce import Reduced, reduce
-from .result import Extraction, closes
-from .state import State
-from .stopping import clock, stopping_on_interrupt
+from extraction.check import Choice, check
+from extraction.dag_greedy import RESTART_NODES, RESTARTS
+from extraction.dag_greedy import extract as greedy
+from extraction.errors import SolverUnavailable
+from extraction.graph import ChoiceGraph
+from extraction.normal_form import NormalForm
+from extraction.protocol import Extractor, Solver
+from extraction.reduce import Reduced, reduce
+from extraction.result import Extraction, closes
+from extraction.state import State
+from extraction.stopping import clock, stopping_on_interrupt
 
 #: Part of the time limit that greedy extraction may use.
 #: It limits its own work to a few seconds (`local_search.WORK`), so only tight limits cut it short.

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InvalidGraph
+from extraction.errors import InvalidGraph
 
 #: An e-node: its cost, and the classes that it reads.
 Row = tuple[float, Sequence[int]]

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.ground.packed import UnpackError, pack_json, unpack_json
-
-from .errors import InvalidGraph
-from .graph import ChoiceGraph
+from extraction.errors import InvalidGraph
+from extraction.graph import ChoiceGraph
 
 #: The "format" of our JSON.
 FORMAT = "choice-graph"

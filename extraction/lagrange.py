@@ -17,12 +17,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .check import Choice, check
-from .dag_greedy import first_pass
-from .graph import ChoiceGraph
-from .local_search import WORK, LocalSearch
-from .prices import Prices
-from .stopping import clock, is_over
+from extraction.check import Choice, check
+from extraction.dag_greedy import first_pass
+from extraction.graph import ChoiceGraph
+from extraction.local_search import WORK, LocalSearch
+from extraction.prices import Prices
+from extraction.stopping import clock, is_over
 
 #: Sum of weights above a budget that counts as rounding.
 _ROUNDING = 1e-6

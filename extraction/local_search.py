@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import random
 
-from .check import Choice
-from .prices import Prices
-from .stopping import is_over
+from extraction.check import Choice
+from extraction.prices import Prices
+from extraction.stopping import is_over
 
 #: Visits of e-nodes after which `descend` stops by default: about a second.
 WORK = 2_000_000

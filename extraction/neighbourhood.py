@@ -15,8 +15,8 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-from .check import Choice, reachable
-from .graph import ChoiceGraph
+from extraction.check import Choice, reachable
+from extraction.graph import ChoiceGraph
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .errors import Infeasible
-from .graph import ChoiceGraph
+from extraction.errors import Infeasible
+from extraction.graph import ChoiceGraph
 
 #: {class that is read: {its e-node: surcharge > 0}}
 Surcharges = dict[int, dict[int, float]]

@@ -26,15 +26,15 @@ import random
 import time
 from dataclasses import replace
 
-from .asp import Asp, Encoding
-from .check import Choice, check, reachable
-from .exact import ExactSearch
-from .graph import ChoiceGraph
-from .neighbourhood import Neighbours
-from .reduce import reduce
-from .result import Extraction
-from .state import State
-from .stopping import stop_asked
+from extraction.asp import Asp, Encoding
+from extraction.check import Choice, check, reachable
+from extraction.exact import ExactSearch
+from extraction.graph import ChoiceGraph
+from extraction.neighbourhood import Neighbours
+from extraction.reduce import reduce
+from extraction.result import Extraction
+from extraction.state import State
+from extraction.stopping import stop_asked
 
 #: For graphs that few components decide, such as one value in many layouts; shrinks no cores.
 #: Sums of cores are cut into parts, whose size clingo chooses (k,0).

@@ -5,7 +5,7 @@ The total of a choice is the sum of `node[n]` over its e-nodes and of `edge(n, m
 
 from __future__ import annotations
 
-from .graph import ChoiceGraph
+from extraction.graph import ChoiceGraph
 
 
 class Prices:

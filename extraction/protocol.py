@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from .check import Choice
-from .graph import ChoiceGraph
-from .result import Extraction
+from extraction.check import Choice
+from extraction.graph import ChoiceGraph
+from extraction.result import Extraction
 
 #: How a solver ends.
 #: optimal: the last choice that it reported is optimal.

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from . import reductions
-from .check import Choice, reachable
-from .closure import Closure
-from .graph import ChoiceGraph
-from .normal_form import NormalForm
-from .stopping import clock, is_over
+from extraction import reductions
+from extraction.check import Choice, reachable
+from extraction.closure import Closure
+from extraction.graph import ChoiceGraph
+from extraction.normal_form import NormalForm
+from extraction.stopping import clock, is_over
 
 #: Passes over all reductions, at most.
 MAX_PASSES = 40

@@ -6,10 +6,10 @@ Surcharges and negative prices restrict the reductions; every function says how.
 
 from __future__ import annotations
 
-from .closure import Closure
-from .components import cyclic_component_of
-from .derivation import derive
-from .normal_form import NormalForm
+from extraction.closure import Closure
+from extraction.components import cyclic_component_of
+from extraction.derivation import derive
+from extraction.normal_form import NormalForm
 
 #: Comparisons of one pass of `drop_dominated`, at most: huge classes take quadratic time.
 DOMINANCE_BUDGET = 2_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import ChoiceGraph
+from extraction.graph import ChoiceGraph
 
 #: Largest scaled price: clingo keeps a weight in a signed 32-bit integer.
 LARGEST = 2**31 - 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .check import Choice, check
-from .graph import ChoiceGraph
-from .protocol import Ending
-from .result import closes
+from extraction.check import Choice, check
+from extraction.graph import ChoiceGraph
+from extraction.protocol import Ending
+from extraction.result import closes
 
 
 @dataclass

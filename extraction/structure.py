@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import exact
-from .components import strong_components
-from .graph import ChoiceGraph
+from extraction import exact
+from extraction.components import strong_components
+from extraction.graph import ChoiceGraph
 
 
 @dataclass(frozen=True)

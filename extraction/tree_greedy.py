@@ -13,11 +13,11 @@ import heapq
 import time
 from collections.abc import Callable
 
-from .check import Choice, check, reachable
-from .errors import Infeasible
-from .graph import ChoiceGraph
-from .prices import Prices
-from .result import Extraction
+from extraction.check import Choice, check, reachable
+from extraction.errors import Infeasible
+from extraction.graph import ChoiceGraph
+from extraction.prices import Prices
+from extraction.result import Extraction
 
 Rank = Callable[[int], float]
 
