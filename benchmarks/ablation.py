@@ -24,13 +24,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import iter_modules
 from unittest.mock import patch
 
-from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Figures
 from eqsat.options.options import CYCLES, OBJECTIVES, SRAM, Options
@@ -43,6 +43,39 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposal import Proposal, State
 from eqsat.search.result import Result
 from eqsat.target import Target
+
+_EXPLICIT = ".explicit.tosa"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedGraph:
+    """The graph of one delegate in two saved files.
+
+    explicit: before the layout passes.
+    stock: as stock ExecuTorch lowers it.
+    """
+
+    model: str
+    delegate: str
+    target: str
+    explicit: Path
+    stock: Path
+
+
+def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[SavedGraph]:
+    """Yields the graphs of which a directory has both files, <model>.<delegate>.<target>.{explicit,stock}.tosa.
+
+    models, targets: only these; all if empty.
+    """
+    for explicit in sorted(directory.glob(f"*{_EXPLICIT}")):
+        parts = explicit.name.removesuffix(_EXPLICIT).rsplit(".", 2)
+        if len(parts) < 3:
+            continue
+        model, delegate, target = parts
+        stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
+        if (not models or model in models) and (not targets or target in targets) and stock.exists():
+            yield SavedGraph(model, delegate, target, explicit, stock)
+
 
 #: The column of all rules, and the beginning of the names of those without a family.
 ALL = "all"

@@ -35,7 +35,7 @@ from typing import Any
 import pytest
 
 from benchmarks.study import ROOT, Study, as_text, markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
 

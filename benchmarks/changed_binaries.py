@@ -5,7 +5,7 @@
 Vela's binaries of random graphs are changed in one place: a bit of a command, a register by one, a field at a limit, a
 command or a setting that is gone, a bit of the constants. What the functional model then says is compared with the TOSA
 reference model, as in a lowering, on 6 samples. A change is noticed where an output differs, where a rule of the
-hardware is broken (`eqsat/device/schedule.py`, memory, decoding), or where the model does not know the command. One
+hardware is broken (`eqsat/device/run.py`, memory, decoding), or where the model does not know the command. One
 that is not noticed has no effect where the changed binary is proved to compute the graph for every input, which 48 more
 samples must bear out; all others count as missed, and are named by what was changed. There is a record per change.
 
@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.fields import Record
-from eqsat.device.binary import Binary
-from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.core.instructions import Instruction
+from eqsat.bench.records import Record
+from eqsat.device.binary import Binary, binary_of, raw_of
+from eqsat.device.core.registers import Instruction
 from eqsat.device.verification import judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -39,8 +38,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.tosa.model import pack
-from eqsat.tosa.reference import run_samples
+from eqsat.tosa.reference import pack, run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
 from tests.device.planted import with_commands
 from tests.random_graphs import PROFILES, REFUSED, random_graph

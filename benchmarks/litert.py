@@ -30,13 +30,12 @@ from typing import Any
 from benchmarks.study import TARGETS, arguments, listed
 from eqsat.bench import isolated
 from eqsat.bench.cells import LITERT, Model, key, model_sets, sources
-from eqsat.bench.fields import Record
-from eqsat.bench.records import RunFiles
-from eqsat.bench.settings import in_best_settings
+from eqsat.bench.measure import in_best_settings
+from eqsat.bench.records import Record, RunFiles
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
 from eqsat.search.figures import count_cycles
-from eqsat.target.configuration import parse_target
+from eqsat.target.accelerators import parse_target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import by_operator

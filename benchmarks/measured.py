@@ -41,7 +41,7 @@ from benchmarks.study import about, arguments, listed, markdown_table, write_abo
 from cost_models import calibration
 from cost_models.calibration import Calibration, Constant
 from cost_models.command_stream import price
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.process import WorkerError

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import sources
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
 

@@ -34,8 +34,7 @@ from executorch.exir import to_edge_transform_and_lower
 import eqsat
 from benchmarks.models import ZOO, load
 from benchmarks.study import ROOT, TARGETS, Study, as_text, listed, markdown_table, processor_seconds
-from eqsat.executorch.loading import load_program
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.loading import load_program, quantize
 from eqsat.report.data import geometric_mean
 
 

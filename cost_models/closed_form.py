@@ -21,12 +21,10 @@ from cost_models.machine import Machine, Place, hardware_of
 from cost_models.protocol import Unit
 from eqsat.target import Family, Target
 from eqsat.target.family import HWC
-from eqsat.target.native_chains import step_cycles
-from eqsat.target.staging import reordering, ways
-from eqsat.tensor.dtypes import DType
+from eqsat.target.staging import reordering, step_cycles, ways
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Const, Type, occurrences
+from eqsat.tensor.types import Const, DType, Type, occurrences
 from eqsat.vela.patterns import LARGEST_STRIDE
 
 #: Cycles of an op that costs nothing by itself, but is better not there.

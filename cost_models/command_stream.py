@@ -42,9 +42,9 @@ from typing import Any, NamedTuple
 from cost_models.calibration import Calibration, calibration, extremes
 from cost_models.commands import Issued, price_commands
 from cost_models.machine import hardware_of
+from eqsat.device.binary import read_header
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Wait
-from eqsat.device.stream import read_header
 from eqsat.target import Target
 
 #: Commands that may be under way while the next waits to be issued.

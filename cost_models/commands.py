@@ -22,8 +22,17 @@ from cost_models.blocks import Work, derive_block, derive_split_block
 from cost_models.estimator import WeightFetch
 from cost_models.machine import Machine, Memory, Place
 from eqsat.device.binary import READ_ONLY, SCRATCH_FAST
-from eqsat.device.core.commands import Chained, Computation, Convolution, Elementwise, Pooling, Resize
-from eqsat.device.core.operands import Dma, FeatureMap, Wait
+from eqsat.device.core.operands import (
+    Chained,
+    Computation,
+    Convolution,
+    Dma,
+    Elementwise,
+    FeatureMap,
+    Pooling,
+    Resize,
+    Wait,
+)
 from eqsat.device.core.registers import (
     ActivationFormat,
     ActivationReverse,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
 from eqsat.target import Family
-from eqsat.target.native_chains import step_cycles
-from eqsat.tensor.dtypes import DType
+from eqsat.target.staging import step_cycles
+from eqsat.tensor.types import DType
 from eqsat.vela.patterns import ACTIVATIONS
 
 #: Ops of the MAC array.

@@ -10,7 +10,7 @@ import math
 
 from cost_models.protocol import Unit
 from eqsat.target import Family
-from eqsat.tensor.dtypes import DType
+from eqsat.tensor.types import DType
 from eqsat.vela.patterns import LARGEST_STRIDE
 
 #: The highest rank of any tensor (TOSA specification 1.0, level 8K: MAX_RANK).

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from cost_models.calibration import Calibration, calibration
 from eqsat.target import Family, Target
-from eqsat.target.configuration import sections_of
+from eqsat.target.accelerators import sections_of
 from eqsat.target.family import Core
 
 

@@ -19,10 +19,9 @@ from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, write_steps
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
-from eqsat.tensor.types import Attrs, Steps, Type
+from eqsat.tensor.types import Attrs, DType, Steps, Type
 
 
 class NodeModel:

@@ -7,14 +7,27 @@ from dataclasses import replace
 import numpy as np
 
 from cost_models.fusion import MACS, SUMS, is_noop, is_times_one
-from cost_models.pads import add_pad, has_pad
 from cost_models.protocol import Unit
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs, Const, Type, attrs_of
+from eqsat.tensor.types import Attrs, Const, DType, Type, attrs_of
 from eqsat.vela import rows
 from eqsat.vela.patterns import ACTIVATIONS
+
+
+def has_pad(tensor: Type) -> bool:
+    """Whether a tensor can be cut: CLAMP takes its dtype."""
+    return DType.of(tensor.dtype).is_activation
+
+
+def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
+    """Adds a CLAMP that Vela cannot recognise as a no-op, and returns its node.
+
+    cut: subtracted from the dtype's limit; it makes two pads of one tensor differ.
+    """
+    dtype = graph.nodes[x].dtype
+    return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
+
 
 #: The dtype of the operands of a sum in a probe.
 _NARROW = "INT8"

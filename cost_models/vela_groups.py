@@ -30,17 +30,15 @@ from cost_models.closed_form import estimate_cycles, price_copy
 from cost_models.fusion import MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.measuring import measure
-from cost_models.pads import has_pad
-from cost_models.probes import canonical, is_wide_sum, with_narrow_constant
+from cost_models.probes import canonical, has_pad, is_wide_sum, with_narrow_constant
 from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, write_steps
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Shape, Steps, Type, attrs_of
+from eqsat.tensor.types import DType, Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
 from eqsat.vela import regor, rows
 from eqsat.vela.facts import version as vela_version
@@ -276,7 +274,7 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 def _measuring() -> str:
     """Returns a digest of the code that makes probes and reads the table: prices of other code have other keys."""
     pricing = ("blocks", "calibration", "command_stream", "commands", "estimator", "machine")
-    ours = ("fusion", "measuring", "pads", "probes", "vela_groups", *pricing)
+    ours = ("fusion", "measuring", "probes", "vela_groups", *pricing)
     others = (flatbuffer, makers, regor, rows)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

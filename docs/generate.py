@@ -63,7 +63,7 @@ def _code(text: str) -> str:
 
 def _rules_of(family: ModuleType) -> str:
     """Returns the rules of a family, and then the functions that these rules call."""
-    from eqsat.egraph.externs import first_sentence
+    from eqsat.egraph.terms import first_sentence
 
     written = _table(("rule", "identity"), [(f"`{r.name}`", _code(r.statement)) for r in family.RULES])
     functions = {f.name: first_sentence(f.fn) for r in family.RULES for f in r.compiled.functions}

@@ -171,7 +171,7 @@ _OWN_NESTED: dict[str, dict[str, str]] = {
 def _records() -> dict[str, tuple[type, ...]]:
     """Returns {key: the records whose fields its object has}."""
     from cost_models.command_stream import Ratio, StreamPrice
-    from eqsat.executorch.layouts import BorderTransposes
+    from eqsat.executorch.loading import BorderTransposes
     from eqsat.executorch.session import LeftOperator
     from eqsat.options.decision import Figures, MemoryLimits
     from eqsat.options.options import Options

@@ -12,8 +12,8 @@ from eqsat import runs
 from eqsat.explain import explain, view
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Look, Picture
+from eqsat.report.compiled import Side, Sides
 from eqsat.report.graphs import MOVING, marks, picture
-from eqsat.report.sides import Side, Sides
 from eqsat.runs import Run
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from eqsat import runs as runs
     from eqsat.checking import user_rules as user_rules
     from eqsat.egraph import kinds as kinds
-    from eqsat.egraph.attributes import Call as Call
-    from eqsat.egraph.externs import extern as extern
+    from eqsat.egraph.kinds import Call as Call
     from eqsat.egraph.kinds import RuleError as RuleError
     from eqsat.egraph.kinds import op as op
     from eqsat.egraph.kinds import such as such
     from eqsat.egraph.rule import Rule as Rule
     from eqsat.egraph.rule import rule as rule
     from eqsat.egraph.terms import each as each
+    from eqsat.egraph.terms import extern as extern
     from eqsat.egraph.terms import fact as fact
     from eqsat.egraph.terms import let as let
     from eqsat.egraph.terms import symbols as symbols
@@ -45,11 +45,9 @@ if TYPE_CHECKING:
 
 #: {module: names in it that users may rely on}.
 _NAMES = {
-    "eqsat.egraph.attributes": ("Call",),
-    "eqsat.egraph.externs": ("extern",),
-    "eqsat.egraph.kinds": ("RuleError", "op", "such"),
+    "eqsat.egraph.kinds": ("Call", "RuleError", "op", "such"),
     "eqsat.egraph.rule": ("Rule", "rule"),
-    "eqsat.egraph.terms": ("each", "fact", "let", "symbols"),
+    "eqsat.egraph.terms": ("each", "extern", "fact", "let", "symbols"),
     "eqsat.executorch.forms": ("ProgramReport", "optimize"),
     "eqsat.executorch.lowering": ("lower_with_session", "to_edge_transform_and_lower"),
     "eqsat.executorch.partitioner": ("EthosUPartitioner", "enabled"),

@@ -10,10 +10,16 @@ It needs numpy and networkx; the exact extractors also need clingo.
 
 from extraction.api import available, extract, find
 from extraction.check import check, dag_cost, reachable, tree_cost
-from extraction.errors import ExtractionError, Infeasible, InvalidExtraction, InvalidGraph, SolverUnavailable
-from extraction.graph import ChoiceGraph
-from extraction.reduce import Reduced, reduce
-from extraction.result import Extraction
+from extraction.graph import (
+    ChoiceGraph,
+    ExtractionError,
+    Infeasible,
+    InvalidExtraction,
+    InvalidGraph,
+    SolverUnavailable,
+)
+from extraction.protocol import Extraction
+from extraction.reductions import Reduced, reduce
 from extraction.stopping import stopping
 
 __all__ = [

@@ -10,8 +10,7 @@ from __future__ import annotations
 from eqsat.ground.registry import Registry
 from extraction.check import Choice
 from extraction.graph import ChoiceGraph
-from extraction.protocol import Extractor
-from extraction.result import Extraction
+from extraction.protocol import Extraction, Extractor
 
 #: The built-in extractors, one file each.
 BUILT_IN = {name: f"extraction.{name}:extract" for name in ("portfolio", "dag_greedy", "tree_greedy", "asp")}

@@ -20,18 +20,134 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from extraction import exact
 from extraction.check import Choice
+from extraction.derivation import strong_components
 from extraction.graph import ChoiceGraph
 from extraction.protocol import Ending, SolverReport
-from extraction.scaling import Scale
 from extraction.stopping import POLL, stop_asked
-from extraction.structure import Component, SurchargeLevel, components, surcharge_levels
 
 if TYPE_CHECKING:
     from clingo import Control
     from clingo.backend import Backend
     from clingo.solving import Model, SolveHandle
+
+
+# Structure of a graph in normal form, for solvers: components, and surcharges by levels.
+#
+# A *component* is a strongly connected component of the class graph.
+# Its classes can be computed from each other, such as one value in several layouts.
+# The first class of an active component is computed by an *entry*: an e-node that reads no class of the component.
+# Linear relaxations do not see that by themselves.
+# Half of each of two classes, each read from the other, would satisfy them.
+
+
+@dataclass(frozen=True)
+class Component:
+    """A strongly connected component of two or more classes, or a single class.
+
+    classes : its classes
+    entries : its e-nodes that read no class of it; if the component is active, one of them is chosen
+    avoiding: {component that entries read: the entries that do not read it}
+
+    If this component is active, so is each component in `avoiding`, or one of its entries is chosen.
+    """
+
+    classes: tuple[int, ...]
+    entries: tuple[int, ...]
+    avoiding: dict[int, tuple[int, ...]]
+
+
+def components(graph: ChoiceGraph) -> list[Component]:
+    """Returns all components, each after those that it can reach."""
+    strong = strong_components(exact.successors(graph))
+    number = {c: i for i, classes in enumerate(strong) for c in classes}
+    found = []
+    for i, classes in enumerate(strong):
+        reads = {n: {number[d] for d in graph.children(n)} for c in classes for n in graph.class_nodes(c)}
+        entries = tuple(n for n, read in reads.items() if i not in read)
+        avoiding = {
+            j: tuple(n for n in entries if j not in reads[n]) for j in sorted(set().union(*(reads[n] for n in entries)))
+        }
+        found.append(Component(tuple(classes), entries, avoiding))
+    return found
+
+
+@dataclass(frozen=True)
+class SurchargeLevel:
+    """One level of the surcharges between two classes.
+
+    `high - low` is paid if one of `readers` and one of `read` are both chosen.
+
+    readers: e-nodes of one class
+    read   : e-nodes of another class
+    low    : the surcharge up to the lower levels
+    high   : the surcharge with this level
+    """
+
+    readers: tuple[int, ...]
+    read: tuple[int, ...]
+    low: float
+    high: float
+
+
+def surcharge_levels(graph: ChoiceGraph) -> list[SurchargeLevel]:
+    """Returns the surcharges of a graph by levels.
+
+    The surcharge of a reader for an e-node is the sum of the levels that name both.
+    Readers of one class with equal levels share them, because at most one of them is chosen.
+    """
+    owner = graph.node_class.tolist()
+    groups: dict[tuple[int, int, tuple[int, ...], float, float], list[int]] = {}
+    for (n, d), paid in graph.pair_terms().items():
+        levels = sorted(set(paid.values()))
+        for low, high in zip([0.0, *levels], levels):
+            read = tuple(m for m in graph.class_nodes(d) if paid.get(m, 0.0) >= high)
+            groups.setdefault((owner[n], d, read, low, high), []).append(n)
+    return [SurchargeLevel(tuple(readers), read, low, high) for (_, _, read, low, high), readers in groups.items()]
+
+
+#: Largest scaled price: clingo keeps a weight in a signed 32-bit integer.
+LARGEST = 2**31 - 1
+
+
+class Scale:
+    """Rounds prices to multiples of 1 / `factor`.
+
+    The factor is the least power of ten that represents all prices to 1e-7 of the largest one.
+    (Measured costs are often decimal fractions stored in single precision.)
+    If no such factor fits the weights, it is the largest that does.
+    slack: the most that rounding can add to any choice, in scaled units.
+    """
+
+    def __init__(self, graph: ChoiceGraph):
+        surcharges = list(graph.pair_costs.values())
+        prices = np.concatenate([graph.cost, np.array(surcharges, dtype=float)])
+        top = float(np.abs(prices).max(initial=0.0)) or 1.0
+        factor = min(1.0, LARGEST / top)
+        while (
+            top * factor * 10 <= LARGEST
+            and np.abs(prices * factor - np.round(prices * factor)).max() > 1e-7 * top * factor
+        ):
+            factor *= 10
+        self.factor = factor
+        worst: dict[tuple[int, ...], float] = {}  # by class, and by two classes
+        owner = graph.node_class.tolist()
+        groups = [(c,) for c in owner] + [(owner[n], owner[m]) for n, m in graph.pair_costs]
+        for group, price in zip(groups, prices.tolist()):
+            worst[group] = max(worst.get(group, 0.0), self.round(price) - price * factor)
+        self.slack = sum(worst.values())
+
+    def round(self, price: float) -> int:
+        """Returns `price` in scaled units."""
+        return round(price * self.factor)
+
+    def bound(self, value: float) -> float:
+        """Returns a lower bound on prices from a lower bound in scaled units."""
+        return (value - self.slack) / self.factor
+
 
 #: An atom of the program, and what it adds to the scaled price of a model in which it is true.
 Weighted = tuple[int, int]

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extraction.errors import InvalidExtraction
-from extraction.graph import ChoiceGraph
+from extraction.graph import ChoiceGraph, InvalidExtraction
 
 Choice = Mapping[int, int]
 

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extraction.check import Choice, check, reachable
-from extraction.closure import flags_of
-from extraction.graph import ChoiceGraph
+from extraction.derivation import flags_of
+from extraction.graph import ChoiceGraph, Prices
 from extraction.local_search import LocalSearch
-from extraction.prices import Prices
-from extraction.result import Extraction
+from extraction.protocol import Extraction
 from extraction.stopping import clock, is_over
 from extraction.tree_greedy import Rank, bottom_up, require_roots, tree_pass
 

@@ -23,7 +23,33 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from extraction.errors import InvalidGraph
+
+class ExtractionError(Exception):
+    """Base of every error of this package."""
+
+
+class InvalidGraph(ExtractionError, ValueError):
+    """The choice graph itself is malformed: an unknown class, a NaN cost, no root."""
+
+
+class InvalidExtraction(ExtractionError, ValueError):
+    """The choice is not an extraction: a class without an e-node, a forbidden e-node, a cycle.
+
+    class_id: the e-class at fault, or None if no single class is.
+    """
+
+    def __init__(self, message: str, class_id: int | None = None):
+        super().__init__(message)
+        self.class_id = class_id
+
+
+class Infeasible(ExtractionError):
+    """Proved: no valid choice exists (some root has no extractable e-node)."""
+
+
+class SolverUnavailable(ExtractionError):
+    """The solver behind an extractor is not installed; the message says which."""
+
 
 #: An e-node: its cost, and the classes that it reads.
 Row = tuple[float, Sequence[int]]
@@ -209,3 +235,37 @@ class ChoiceGraph:
 def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
     """Returns where each of several runs of these lengths begins, and where the last one ends."""
     return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+# Node prices and edge prices of a ChoiceGraph: what one more active e-node adds to the total.
+#
+# The total of a choice is the sum of `node[n]` over its e-nodes and of `edge(n, m)` over its reads.
+
+
+class Prices:
+    """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
+
+    node   : [e-node]: its price
+    reads  : [e-node]: the classes that it reads, each once
+    readers: [class]: the allowed e-nodes that read it, each once
+    paired : {e-node: {class that it reads: {e-node of that class: price of the read}}}; other reads are free
+    """
+
+    def __init__(self, graph: ChoiceGraph):
+        self.graph = graph
+        self.node: list[float] = graph.cost.tolist()
+        self.reads = graph.reads
+        self.readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
+        for n, reads in enumerate(self.reads):
+            if n not in graph.forbidden:
+                for d in reads:
+                    self.readers[d].append(n)
+        pairs = graph.pair_terms()
+        self.paired = {n: {d: pairs[n, d] for d in self.reads[n] if (n, d) in pairs} for n, _ in pairs}
+
+    def edges(self, n: int, choice: dict[int, int] | list[int]) -> float:
+        """Returns the price of all reads of n under `choice`."""
+        price = 0.0
+        for d, prices in self.paired.get(n, {}).items():
+            price += prices.get(choice[d], 0.0)
+        return price

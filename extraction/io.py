@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.ground.packed import UnpackError, pack_json, unpack_json
-from extraction.errors import InvalidGraph
-from extraction.graph import ChoiceGraph
+from extraction.graph import ChoiceGraph, InvalidGraph
 
 #: The "format" of our JSON.
 FORMAT = "choice-graph"

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from extraction.check import Choice, check
 from extraction.dag_greedy import first_pass
-from extraction.graph import ChoiceGraph
+from extraction.graph import ChoiceGraph, Prices
 from extraction.local_search import WORK, LocalSearch
-from extraction.prices import Prices
 from extraction.stopping import clock, is_over
 
 #: Sum of weights above a budget that counts as rounding.

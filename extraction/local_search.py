@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 
 from extraction.check import Choice
-from extraction.prices import Prices
+from extraction.graph import Prices
 from extraction.stopping import is_over
 
 #: Visits of e-nodes after which `descend` stops by default: about a second.

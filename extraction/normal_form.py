@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from extraction.errors import Infeasible
-from extraction.graph import ChoiceGraph
+from extraction.graph import ChoiceGraph, Infeasible
 
 #: {class that is read: {its e-node: surcharge > 0}}
 Surcharges = dict[int, dict[int, float]]

@@ -14,10 +14,8 @@ import time
 from collections.abc import Callable
 
 from extraction.check import Choice, check, reachable
-from extraction.errors import Infeasible
-from extraction.graph import ChoiceGraph
-from extraction.prices import Prices
-from extraction.result import Extraction
+from extraction.graph import ChoiceGraph, Infeasible, Prices
+from extraction.protocol import Extraction
 
 Rank = Callable[[int], float]
 

@@ -18,12 +18,11 @@ from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.proof.counterexample import evaluate_outputs
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
-from eqsat.tensor.types import Array, Attrs, Type, Unpredictable, attrs_of
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND, SINGLE_ROUND
+from eqsat.tensor.types import Array, Attrs, DType, Type, Unpredictable, attrs_of
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
 

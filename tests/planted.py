@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from eqsat.egraph.attributes import Call
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Clamp, Rescale, Unary, Value, op
+from eqsat.egraph.kinds import Binary, Call, Clamp, Rescale, Unary, Value, op
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, symbols
+from eqsat.egraph.terms import LHS, extern, symbols
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 

@@ -23,10 +23,9 @@ import numpy as np
 
 from eqsat.checking import random_graphs as small
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
-from eqsat.tensor.types import GraphError, Shape
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND, SINGLE_ROUND
+from eqsat.tensor.types import DType, GraphError, Shape
 from tests.term import Term
 
 _SHAPES: tuple[Shape, ...] = (

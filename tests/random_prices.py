@@ -14,9 +14,8 @@ from cost_models.legality import legal
 from cost_models.protocol import Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, write_steps
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Steps
+from eqsat.tensor.types import DType, Steps
 
 #: Axes up to which chains of native transposes are searched; beyond, that dominates a trial.
 _MOST_ATOMS = 4

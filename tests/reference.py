@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor.types import Array
-from eqsat.tosa.model import pack, reference, unpack
+from eqsat.tosa.reference import pack, reference, unpack
 
 
 def run_reference(buffer: bytes, inputs: Sequence[Array], via: Pool | Worker, timeout: float = 300.0) -> list[Array]:

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs, Type, attrs_of
+from eqsat.tensor.types import Attrs, DType, Type, attrs_of
 
 
 def _of_two(op: str) -> Callable[[Term, Term | int], Term]:

@@ -10,6 +10,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+import eqsat
+from tests.command import python
+
 ROOT = Path(__file__).parent.parent
 #: The rooms, from the ground up, and which of those before it each sees, in their order; "eqsat." is left out. A new
 #: room is given its place here, and an import between two rooms that is new is a line that changes here.
@@ -159,3 +162,10 @@ def test_only_tests_of_the_studies_import_them() -> None:
         if within(i, ("benchmarks",)) and not within(i, ("benchmarks.models",))
     ]
     assert wrong == []
+
+
+def test_completion_offers_what_there_is_without_importing_it() -> None:
+    code = "import eqsat, sys; print(*dir(eqsat)); print('torch' in sys.modules)"
+    names, torch = python("-c", code, check=True).stdout.splitlines()
+    assert set(eqsat.__all__) | {"__version__"} <= set(names.split())
+    assert not {"TYPE_CHECKING", "annotations"} & set(names.split()) and torch == "False"

@@ -27,18 +27,18 @@ from eqsat.cli.prove import _paths
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.weight_stream import decode
 from eqsat.executorch.binaries import disassemble_model, run_model
-from eqsat.executorch.program_file import read_external_data
+from eqsat.executorch.pte import read_external_data
 from eqsat.ground.files import InputError
 from eqsat.ground.packed import UnpackError, unpack_arrays
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.proof import prove
-from eqsat.proof.certificate import certificate
+from eqsat.proof.prove import certificate
 from eqsat.report import RecordedRun, write
-from eqsat.runs import archive
-from eqsat.runs.archive import ArchiveError
+from eqsat.runs import saved
 from eqsat.runs.codec import CHOICE_GRAPH, outline
+from eqsat.runs.saved import ArchiveError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.recall import AnswerStore, KnownAnswer
 from eqsat.store.store import ANSWERS, Store
@@ -137,9 +137,9 @@ def _as_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path
 
 def _read_run(data: bytes, place: Path) -> None:
     """A choice graph that is damaged, in a run whose manifest knows it."""
-    info, files = archive.read(_run(place))
+    info, files = saved.read(_run(place))
     shutil.rmtree(place / "other", ignore_errors=True)
-    archive.write(place / "other", info, {**files, CHOICE_GRAPH: data})
+    saved.write(place / "other", info, {**files, CHOICE_GRAPH: data})
     runs.load(place / "other")
 
 

@@ -22,7 +22,7 @@ import pytest
 import torch
 
 from eqsat.executorch import pt2
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.loading import quantize
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa

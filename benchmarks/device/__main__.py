@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from benchmarks.device import graphs
 from benchmarks.study import Study, listed, markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 
 _TARGETS = ["ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256"]
 

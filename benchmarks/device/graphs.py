@@ -12,7 +12,7 @@ from benchmarks.device.explain import explained
 from benchmarks.study import ROOT
 from eqsat.bench.cells import key
 from eqsat.bench.cells import sources as sources_of_cells
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.process import WorkerError
 from eqsat.ground.versions import commit
 from eqsat.ground.worker import Pool

@@ -17,8 +17,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.discovery.find import Discoverer
-from benchmarks.discovery.neighbourhoods import neighbourhoods, replaced
+from benchmarks.discovery.find import Discoverer, neighbourhoods, replaced
 from benchmarks.discovery.rules import module
 from benchmarks.study import arguments
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 
 from benchmarks.discovery.readings import NUMBERS, Reading, after, reading, readings, shortest
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, evaluate_op
 from eqsat.tensor.ops.indexing import NEAREST
-from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
+from eqsat.tensor.types import Attrs, DType, GraphError, Type, attrs_of
 
 Ints = NDArray[np.int64]
 #: A unary operator: its name and attributes.

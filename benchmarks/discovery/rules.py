@@ -11,8 +11,7 @@ from typing import Any
 from benchmarks.discovery.convolutions import Window, trace
 from benchmarks.discovery.find import Discovery
 from benchmarks.discovery.readings import after, shortest
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.kinds import MOVE, Constant, Kind, Value, kind_of, op
+from eqsat.egraph.kinds import MOVE, Call, Constant, Kind, LeafValue, Value, kind_of, op
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.egraph.tree import Extern

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from benchmarks.study import arguments, listed, write_about, write_text
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.files import InputError
 
 from . import run, table

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.study import processor_seconds, write_text
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.files import InputError
 from eqsat.runs.codec import CHOICE_GRAPH
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find

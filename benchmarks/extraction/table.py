@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.study import markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 
 #: Published values: {instance: {run: [cost, seconds]}}.
 Known = Mapping[str, Mapping[str, Sequence[float]]]

@@ -595,7 +595,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
 }
 
-#: Cases of an operator that stays on the CPU, and the case of what its remedy says (`eqsat/executorch/remedies.py`).
+#: Cases of an operator that stays on the CPU, and the case of what its remedy says (`eqsat/executorch/partitioner.py`).
 INSTEAD = {
     "addcmul": "addcmul as x + y * z",
     "index_select": "x[:, [3, 1, 2]] as slices",

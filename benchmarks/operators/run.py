@@ -22,13 +22,13 @@ from torch.utils._pytree import tree_leaves
 import eqsat
 from benchmarks.operators.cases import Case
 from eqsat.bench.capture import Captured, capturing
-from eqsat.bench.fields import Record
-from eqsat.executorch import constants, forms
+from eqsat.bench.records import Record
+from eqsat.executorch import forms, tables
 from eqsat.executorch.backend import innermost
+from eqsat.executorch.loading import quantize
 from eqsat.executorch.lowering import cpu_operators
 from eqsat.executorch.nodes import is_dequantize
-from eqsat.executorch.quantize import quantize
-from eqsat.tensor.dtypes import DType
+from eqsat.tensor.types import DType
 from eqsat.tosa import loads
 
 #: Operators around a delegate that are no operators of the model.
@@ -80,7 +80,7 @@ def _noted() -> Iterator[list[str]]:
     found: list[str] = []
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    loggers = (constants.logger, forms.logger)
+    loggers = (tables.logger, forms.logger)
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)

@@ -12,7 +12,7 @@ from typing import Any
 import benchmarks.operators
 from benchmarks.operators.cases import CASES, INSTEAD, Case
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.session import LeftOperator
 

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.planted_errors import subjects
 from benchmarks.planted_errors.run import in_subject
 from benchmarks.study import Study, as_text, listed, markdown_table
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.worker import Pool
 
 _NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.planted_errors import rules
-from benchmarks.planted_errors.edits import Edit, applied, edits
+from benchmarks.planted_errors.edits import WRONG, Edit, applied, edits, graphs_with
 from benchmarks.planted_errors.subjects import Subject
-from eqsat.bench.fields import Record
+from eqsat.bench.records import Record
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.proof import DIFFERENT, PROVED, Prover
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import DType
 from eqsat.tosa.reference import Reference
 
 #: Numbers of constant planes, random planes and samples in the search for an input on which an error shows.
@@ -129,8 +128,8 @@ def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool
             if result is not None:
                 left -= result["changes"]
                 yield result
-    for k, wrong in enumerate(rules.WRONG if with_rules else ()):
-        for plan, found in enumerate(rules.graphs_with(wrong, subject.graph, 100 * number + k)):
+    for k, wrong in enumerate(WRONG if with_rules else ()):
+        for plan, found in enumerate(graphs_with(wrong, subject.graph, 100 * number + k)):
             result = trial.planted(f"rule {wrong.name}", f"extraction {plan}", found)
             if result is not None:
                 yield result

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from eqsat.checking.random_graphs import random_graph
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import DType
 from eqsat.tosa.flatbuffer import loads
 from tests.term import Term, graph
 

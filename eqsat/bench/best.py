@@ -6,8 +6,7 @@ from eqsat.bench.cells import RANKED_BY
 from eqsat.bench.lowering import prepare, quiet
 from eqsat.bench.measure import Fields
 from eqsat.bench.measure import measure as measured
-from eqsat.executorch.layouts import AS_GIVEN, Layout
-from eqsat.executorch.loading import layouts_to_try
+from eqsat.executorch.loading import AS_GIVEN, Layout, layouts_to_try
 
 
 def measure(

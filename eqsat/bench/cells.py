@@ -89,12 +89,11 @@ class Configuration:
         if not self.options:
             return []
         from eqsat.checking import user_rules
-        from eqsat.options import plugins
-        from eqsat.options.options import Options
+        from eqsat.options.options import Options, places
 
         given = dict(self.options)
         rules = user_rules.places(filter(None, [given.pop(_USER_RULES, "")]))
-        return [code_of(place) for place in [*plugins.places(Options(**given)), *rules]]
+        return [code_of(place) for place in [*places(Options(**given)), *rules]]
 
     def applies_to(self, model: Model) -> bool:
         """Whether a model has such a cell. A .tosa file has no stock graph, and is its own graph at its best."""

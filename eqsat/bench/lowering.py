@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError, read_bytes
-from eqsat.target.configuration import parse_target
+from eqsat.target.accelerators import parse_target
 
 if TYPE_CHECKING:
-    from eqsat.executorch.layouts import Layout
+    from eqsat.executorch.loading import Layout
 
 
 @contextmanager

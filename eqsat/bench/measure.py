@@ -1,27 +1,67 @@
-"""The figures of one cell, from the graphs at the hook point."""
+"""The figures of one cell, from the graphs at the hook point; those of stock also in its best settings of Vela."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, Configuration
-from eqsat.bench.settings import in_best_settings
+from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
-from eqsat.search.figures import GraphFigures
-from eqsat.search.given import StockError
+from eqsat.search.figures import GraphFigures, count_cycles
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.proposals.settings import arena_sizes, may_choose
+from eqsat.search.recall import StockError
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import compile_tosa
+from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound, bound, by_operator, over_bound
 from eqsat.vela.table import Row
+
+
+def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> tuple[Estimate, tuple[str, ...]]:
+    """Returns the estimate in the best settings of Vela, and these settings.
+
+    The best is first by calibrated cycles, then by SRAM, and needs no more SRAM than without settings.
+    Sizes of the arena are tried by halving, then the objective of size. Raises what `compiled` raises without settings.
+    compiled: returns the estimate for a target.
+    """
+    first = best = compiled(target)
+    settings: tuple[str, ...] = ()
+
+    def rank(estimate: Estimate) -> tuple[int, int]:
+        return count_cycles(estimate, target), estimate.sram_peak
+
+    def try_setting(setting: str) -> bool:
+        """Compiles with a setting, and keeps it if it is no worse; returns whether it does."""
+        nonlocal best, settings
+        if not may_choose(setting, target):
+            return False
+        try:
+            found = compiled(target.with_flags((setting,)))
+        except WorkerError:
+            return False
+        same = found.stream and found.stream == first.stream  # it only looks cheaper, if at all
+        if same or found.sram_peak > first.sram_peak or rank(found) > rank(best):
+            return False
+        best, settings = found, (setting,)
+        return True
+
+    sizes = arena_sizes(first)
+    while sizes:
+        middle = len(sizes) // 2
+        smaller = try_setting(f"--arena-cache-size={sizes[middle]}")
+        sizes = sizes[:middle] if smaller else sizes[middle + 1 :]
+    try_setting("--optimise=Size")
+    return best, settings
+
 
 Fields = dict[str, Any]
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from eqsat.bench import isolated, lowering
 from eqsat.bench.cells import BEST, Configuration, Model, key, sources
-from eqsat.bench.fields import Record
 from eqsat.bench.isolated import TaskOutcome
-from eqsat.bench.records import CellKey, RunFiles
+from eqsat.bench.records import CellKey, Record, RunFiles
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits
-from eqsat.target.configuration import parse_target
+from eqsat.target.accelerators import parse_target
 
 #: Called with (number of lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]

@@ -17,11 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.types import Attrs, GraphError, Shape
+from eqsat.tensor.types import Attrs, DType, GraphError, Shape
 
 _T = TypeVar("_T")
 _SHAPES: tuple[Shape, ...] = (

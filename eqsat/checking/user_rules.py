@@ -278,7 +278,7 @@ def _parts(graph: TensorGraph) -> Iterator[TensorGraph]:
 
 def describe(graph: TensorGraph) -> str:
     """Returns a graph as one line of text."""
-    from eqsat.explain.words import type_text
+    from eqsat.explain.record import type_text
 
     out = []
     for n in graph.live():

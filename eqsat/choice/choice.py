@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from cost_models.protocol import CostModel
-from eqsat.choice.candidates import Candidate, by_class, candidates, fusions, reachable
-from eqsat.choice.copies import with_needed_copies
-from eqsat.choice.storage import add_part_costs, view_costs
-from eqsat.choice.writer import GraphWriter, Written
+from eqsat.choice.candidates import Candidate, add_part_costs, by_class, candidates, fusions, reachable, view_costs
+from eqsat.choice.writer import GraphWriter, Written, with_needed_copies
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
@@ -33,7 +31,7 @@ from extraction import ChoiceGraph
 class Choices:
     """A ChoiceGraph over the classes that the outputs can reach, with those of views and parts.
 
-    The classes of `storage.py` follow the e-classes.
+    Classes of views and parts (`candidates.py`) follow the e-classes.
     classes: the e-class of each of the first positions.
     candidates: the candidate of each choice node of the e-classes.
     last, shapes: fields of `StorageCosts`.

@@ -17,8 +17,7 @@ from typing import Any
 from cost_models.protocol import Price
 from eqsat.choice.candidates import Candidate
 from eqsat.choice.compiled import Compiled
-from eqsat.choice.copies import with_needed_copies
-from eqsat.choice.writer import GraphWriter
+from eqsat.choice.writer import GraphWriter, with_needed_copies
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.ground.digest import digest
 from eqsat.target import Family

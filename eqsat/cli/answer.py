@@ -18,7 +18,7 @@ from eqsat.ground.files import check_distinct, check_outputs, write_atomically
 from eqsat.search.clock import name_stage
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
-from eqsat.target.configuration import sections_of
+from eqsat.target.accelerators import sections_of
 
 if TYPE_CHECKING:
     from eqsat.executorch.compiling import CompileSummary
@@ -150,7 +150,7 @@ def _show(found: Answer, title: str, chosen: Options, brief: bool) -> None:
     """Prints an answer: its figures, details of the search, warnings and the verdicts; if brief, warnings alone."""
     from eqsat.options.options import PARETO
     from eqsat.report.compiled import points
-    from eqsat.search.comparison import equality, summary, tables, verdict
+    from eqsat.search.figures import equality, summary, tables, verdict
     from eqsat.search.result import about_search
 
     results, (before, after) = list(found.results.values()), found.compared.values()

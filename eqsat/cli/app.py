@@ -4,13 +4,11 @@ from eqsat.cli import (  # noqa: F401 - importing a command adds it
     bench,
     binaries,
     cache,
-    check_rules,
     compile,
     execute,
     explain,
     optimize,
     prove,
-    report,
     rules,
 )
 from eqsat.cli.common import app as app

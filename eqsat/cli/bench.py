@@ -1,4 +1,4 @@
-"""`eqsat bench`."""
+"""`eqsat bench` and `eqsat report`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-from eqsat.cli.common import FAILED, QuantizationOption, app, console, quiet, show_standings, status
+from eqsat.cli.common import FAILED, REFUTED, QuantizationOption, app, console, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.executorch.names import INT8
 from eqsat.ground.files import InputError
@@ -111,3 +111,41 @@ def _models(given: list[str]) -> list[str]:
     if not given or any(name in MODEL_SETS and name not in sets for name in given):
         raise InputError("the zoo is found in a clone of the repository only: run there, or name models with --models")
     return list(dict.fromkeys(model for name in given for model in sets.get(name, (name,))))
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="a directory that `eqsat bench` wrote")],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="an older run to compare with; the exit code is 1 if anything became worse by more than --noise"
+        ),
+    ] = None,
+    noise: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SHARE",
+            help="share of cycles by which a cell may differ, such as 0.04",
+        ),
+    ] = 0.0,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", help="directory of the report (default: RUN/report)")
+    ] = None,
+) -> None:
+    """Write the tables and pictures of a run: RUN/report/index.html, which works offline, and report.md."""
+    quiet()
+    from eqsat.report import RecordedRun, compare, write
+    from eqsat.report.data import changes
+
+    new = RecordedRun.read(run)
+    comparison = compare(new, RecordedRun.read(against), noise) if against else None
+    written = write(new, out or run / "report", comparison)
+    show_standings(new)
+    console.say(f"wrote {written[1]} and {written[0].name} beside it")
+    if comparison:
+        table = changes(comparison)
+        console.say("\n".join([table.note, *(["", *table.markdown()] if table.rows else [])]))
+        if comparison.regressions:
+            raise typer.Exit(REFUTED)

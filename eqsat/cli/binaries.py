@@ -73,7 +73,7 @@ def run_command(
     """Run a compiled model on a functional model of the NPU."""
     quiet()
     from eqsat.executorch.binaries import run_model
-    from eqsat.executorch.program_file import is_bundled
+    from eqsat.executorch.pte import is_bundled
     from eqsat.ground.packed import UnpackError, pack_arrays, unpack_arrays
     from eqsat.ground.process import Limits
     from eqsat.ground.worker import Worker

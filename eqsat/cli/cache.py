@@ -11,7 +11,7 @@ import typer
 
 from eqsat.cli.common import App, Group, JsonOption, app, console, print_json
 from eqsat.ground.files import InputError, check_outputs
-from eqsat.store.setting import VARIABLE
+from eqsat.store.local import VARIABLE
 
 if TYPE_CHECKING:
     from eqsat.store.store import Store

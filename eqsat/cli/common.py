@@ -21,9 +21,8 @@ import typer.core
 from rich.text import Text
 
 from eqsat.cli.interrupt import stops_command
-from eqsat.cli.live import COMMAND
+from eqsat.cli.live import COMMAND, TextConsole
 from eqsat.cli.options import with_parameters
-from eqsat.cli.terminal import TextConsole
 from eqsat.ground.files import InputError, LoweringError, OutputError, PluginError
 from eqsat.ground.versions import PACKAGES, versions
 from eqsat.vela.facts import PACKAGE as VELA
@@ -248,7 +247,7 @@ def quiet() -> None:
 
 def show_standings(run: RecordedRun) -> None:
     """Prints the standings of a benchmark run, a row per target and configuration."""
-    from eqsat.report.tables import standings
+    from eqsat.report.write import standings
 
     for line in standings(run).plain():
         console.say(line)

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 from eqsat.ground import files
-from eqsat.ground.temporary import make_directory
+from eqsat.ground.files import make_directory
 
 #: Exit code after an interrupt.
 INTERRUPTED = 130

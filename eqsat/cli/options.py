@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqsat.store.setting import VARIABLE
+from eqsat.store.local import VARIABLE
 
 if TYPE_CHECKING:
     from eqsat.options.options import Options

@@ -51,7 +51,7 @@ def prove_command(
         data = read_bytes(paths[0]), read_bytes(paths[1])
         proof = _proof(paths, data, seed)
         if certificate is not None:
-            from eqsat.proof.certificate import certificate as written
+            from eqsat.proof.prove import certificate as written
 
             text = json.dumps(written(proof, paths, data, certificate, versions(_PACKAGES)), indent=1)
             write_atomically(certificate, text.encode() + b"\n")
@@ -71,7 +71,7 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
     if one is not None:
         raise InputError("--check takes its files from the certificate: give none")
     from eqsat.ground.packed import UnpackError, unpack_json
-    from eqsat.proof.certificate import files_of
+    from eqsat.proof.prove import files_of
 
     try:
         return files_of(unpack_json(read_bytes(check)), check)

@@ -11,15 +11,96 @@ import io
 import math
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction, instructions
-from eqsat.device.stream import Config, read_header
+from eqsat.device.core.execution import CommandSet
+from eqsat.device.core.registers import Instruction, instructions
+from eqsat.device.ethos_u55.command_set import ETHOS_U55
+from eqsat.device.ethos_u85.command_set import ETHOS_U85
 from eqsat.ground.packed import unpack_arrays
+from eqsat.ground.worker import Pool, Worker
+from eqsat.target import FAMILIES, Family, Target
+from eqsat.target.family import Core
+from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.regor import RawOutput
+
+#: Every set of commands, by `Family.commands`; a new one has a folder beside the others.
+COMMAND_SETS = {1: ETHOS_U55, 2: ETHOS_U85}
+_FOURCC = b"COP1"
+#: Driver actions, the low byte of a word (`ethosu/vela/driver_actions.py`).
+_CONFIG, _COMMANDS, _NOP = 1, 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The NPU that a stream is for, from its header.
+
+    shram: KiB of shared memory of all cores, or of tables if these have a memory of their own.
+    """
+
+    family: Family
+    accelerator: str
+    shram: int
+
+    @property
+    def core(self) -> Core:
+        return self.family.cores[self.accelerator]
+
+    @property
+    def commands(self) -> CommandSet:
+        return COMMAND_SETS[self.family.commands]
+
+    @property
+    def internal(self) -> int:
+        """Bytes of one core's shared memory, or of the tables that all cores share."""
+        return self.shram * 1024 // (1 if self.commands.tables else self.core.cores)
+
+
+def read_header(data: bytes) -> tuple[Config, list[int]]:
+    """Returns (configuration, words of the command stream) of a driver payload. Raises DeviceError."""
+    if data[:4] != _FOURCC:
+        raise DeviceError(f"no Ethos-U command stream: it begins with {data[:4]!r}, not {_FOURCC!r}")
+    if len(data) % 4:
+        raise DeviceError(f"a command stream of {len(data)} bytes, which are no whole words")
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    config, at = None, 1
+    while at < len(words):
+        action, word = words[at] & 0xFF, words[at]
+        if action == _CONFIG and at + 2 < len(words):
+            config = _config(words[at + 1])
+            at += 3
+        elif action == _NOP:
+            at += 1
+        elif action == _COMMANDS:
+            length = (word >> 8 & 0xFF) << 16 | word >> 16
+            stream = list(words[at + 1 : at + 1 + length])
+            if config is None:
+                raise DeviceError("the command stream's header names no configuration")
+            if len(stream) != length:
+                raise DeviceError(f"a command stream of {length} words, of which there are {len(stream)}")
+            return config, stream
+        else:
+            raise DeviceError(f"unknown driver action {word:#010x} in the header")
+    raise DeviceError("no command stream behind the header")
+
+
+def _config(word: int) -> Config:
+    """Decodes the register CONFIG.
+
+    Bits 0-3: log2 of the MACs; 8-15: KiB of shared memory, or ports if there is none; 28-31: the product.
+    """
+    product, accelerator = word >> 28, ""
+    for family in (f for f in FAMILIES if f.product == product):
+        accelerator = f"ethos-{family.name}-{1 << (word & 0xF)}"
+        if accelerator in family.cores:
+            return Config(family, accelerator, COMMAND_SETS[family.commands].tables or word >> 8 & 0xFF)
+    missing = f"there is no {accelerator}" if accelerator else f"unknown product {product}"
+    raise DeviceError(f"{missing}, which the command stream's header names")
+
 
 #: Region numbers of Vela's binaries.
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
@@ -210,3 +291,34 @@ def _unpack(data: bytes) -> tuple[Tensor, ...]:
         raise DeviceError(f"{count} tensors in {len(data)} bytes")
     rows = struct.iter_unpack("<9i", data[4:])
     return tuple(Tensor(tuple(shape), element, region, address) for *shape, element, address, region in rows)
+
+
+def compile_binary(buffer: bytes, target: Target, via: Pool | Worker) -> Binary:
+    """Compiles a graph.
+
+    Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph.
+    """
+    return binary_of(raw_of(compile_tosa(buffer, target, via)))
+
+
+def raw_of(estimate: Estimate) -> RawOutput:
+    """Returns the raw output of a compiled TOSA graph."""
+    assert estimate.raw is not None, "what Vela compiled is not TOSA"
+    return estimate.raw
+
+
+def binary_of(raw: RawOutput) -> Binary:
+    """Returns the binary of Vela's raw output."""
+    return Binary(
+        stream=raw["stream"],
+        read_only=raw["read_only"],
+        scratch=raw["scratch"],
+        scratch_fast=raw["scratch_fast"],
+        inputs=_tensors_of(raw["inputs"]),
+        outputs=_tensors_of(raw["outputs"]),
+        operators=dict(raw["operators"]),
+    )
+
+
+def _tensors_of(rows: Iterable[Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(tuple(shape), element, region, address) for shape, element, region, address in rows)

@@ -6,27 +6,34 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from eqsat.device.binary import Binary, Tensor
-from eqsat.device.core.commands import (
+from eqsat.device.core.operands import (
+    SAME,
     Accumulators,
     Chained,
     Computation,
     Convolution,
+    Dma,
+    DmaSide,
     Elementwise,
+    FeatureMap,
+    FixedPointScale,
     InputScale,
+    Kernel,
     Operand,
     Output,
     Pooling,
     Resize,
     Scalar,
+    Stop,
+    Wait,
 )
-from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import SAME, Dma, DmaSide, FeatureMap, FixedPointScale, Kernel, Stop, Wait
 from eqsat.device.core.registers import (
     AccInput,
     ActivationFormat,
     ActivationReverse,
     ActivationTranspose,
     IfmUpscaleMode,
+    Instruction,
     PoolingMode,
     WeightSparsity,
 )

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.device.binary import Binary
-from eqsat.device.compile import binary_of
+from eqsat.device.binary import Binary, binary_of
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor.graph import TensorGraph, find_unread, unpredictable
 from eqsat.tensor.types import Array
-from eqsat.tosa.model import pack, unpack
+from eqsat.tosa.reference import pack, unpack
 from eqsat.vela.regor import RawOutput
 
 

@@ -27,12 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, ExternTable, Saturation, Watch
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import OPERANDS, Concat, Value, Values, every
+from eqsat.egraph.kinds import OPERANDS, Call, Concat, LeafValue, Value, Values, constructor, every
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import element, joined, length, symbols, type_of
+from eqsat.egraph.terms import element, extern, joined, length, symbols, type_of
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer

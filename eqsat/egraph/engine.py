@@ -27,7 +27,7 @@ from typing import Any
 from egglog import bindings
 
 from eqsat.egraph.kinds import Kind
-from eqsat.ground.temporary import make_directory
+from eqsat.ground.files import make_directory
 
 #: Directory of the files from which egglog loads rows; None is the system's temporary directory.
 #: It is in memory if possible, since files are slow to make on a disk.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from eqsat.egraph.kinds import OPERANDS
-from eqsat.egraph.query import Atom, Expr, Query, Slot, slots, text
+from eqsat.egraph.pattern import Atom, Expr, Query, Slot, slots, text
 
 
 class Row(NamedTuple):

@@ -20,11 +20,160 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.egraph import engine
-from eqsat.egraph.compile import CompiledRule, compile_rule
-from eqsat.egraph.kinds import RuleError
+from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError
 from eqsat.egraph.log import Log
-from eqsat.egraph.query import text
-from eqsat.egraph.tree import Apply, Let, Lookup, Partial, Term, term
+from eqsat.egraph.pattern import Demand, Expr, Pattern, Query, Role, is_leaf, operands_of, text
+from eqsat.egraph.terms import is_of
+from eqsat.egraph.tree import (
+    Apply,
+    Compute,
+    Each,
+    Extern,
+    Joined,
+    Let,
+    Lookup,
+    Partial,
+    Sublist,
+    Symbol,
+    Term,
+    Vector,
+    term,
+)
+
+# Compiles the terms of a rule to a query and actions, which the engine runs.
+#
+# A rule that is not well-formed is refused with a RuleError.
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule in the form that the engine runs.
+
+    functions: those that the rule calls, in the order of use.
+    declarations: {name: command} of the facts and postponed operators that the rule needs declared.
+    needs: kinds of attributes without which the rule matches nothing.
+    """
+
+    query: Query
+    functions: tuple[Extern[..., Any], ...]
+    declarations: dict[str, str]
+    needs: frozenset[Kind]
+
+
+def compile_rule(left: Term, right: Term, where: Sequence[Term], removes: bool) -> CompiledRule:
+    """Compiles the rule `left = right`, which applies wherever all of `where` holds.
+
+    removes: whether the e-node on the left is deleted.
+    Raises RuleError if the rule is not well-formed.
+    """
+    pattern = Pattern()
+    if not isinstance(left, Lookup):
+        pattern.root = pattern.slot(left, VALUE, Role.USE if isinstance(left, Symbol) else Role.MATCH)
+    rows = [c for c in where if not isinstance(c, Compute)]
+    for c in [*rows, *(c for c in where if isinstance(c, Compute))]:
+        pattern.condition(c)
+    actions = _Actions(pattern)
+    if isinstance(left, Lookup):
+        actions.know(left, right)
+    else:
+        actions.join(right)
+        if removes:
+            actions.remove(left)
+    _guard(pattern)
+    unbound = [s for s in pattern.symbols if s not in pattern.bound]
+    if unbound:
+        raise RuleError(f"{', '.join(map(str, unbound))} is on no left side: nothing binds it")
+    atoms = tuple(a for a in pattern.atoms if a is not None)
+    query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
+    functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
+    needs = frozenset(s.kind for s in pattern.symbols if s.kind.sort == "i64" and s.kind != INDEX)
+    declarations = {x.symbol: x.declaration for x in pattern.declared if x.declaration}
+    return CompiledRule(query, functions, declarations, needs)
+
+
+def _guard(pattern: Pattern) -> None:
+    """Prepends a test of the kind of each narrow symbol that no called function tests (`Extern.table`)."""
+    looked = {
+        a
+        for call in pattern.calls
+        for a, k in zip(call.arguments, call.function.takes(len(call.arguments)) or (), strict=True)
+        if isinstance(a, Symbol) and k.implies(a.kind)
+    }
+    guards = [s for s in pattern.bound if s.kind.is_narrow and s not in looked]
+    for s in sorted(guards, key=lambda s: s.name, reverse=True):
+        pattern.demands.insert(0, Demand(is_of(s.kind).table(1), (f"?{s.name}_",), ()))
+
+
+class _Actions:
+    """The actions of a rule, in the order in which the engine takes them.
+
+    Methods raise RuleError for terms that do not fit together.
+    """
+
+    def __init__(self, pattern: Pattern):
+        self.pattern = pattern
+        self.made: list[tuple[Expr, ...]] = []
+
+    def join(self, right: Term) -> None:
+        """Adds the union of the left side's class with the value of the right side."""
+        assert self.pattern.root is not None
+        self.made.append(("union", self.pattern.root, self._value(right)))
+
+    def know(self, left: Lookup, right: Term) -> None:
+        """Adds what a fact gives."""
+        row = (left.fact.symbol, *self.pattern.keys(left, Role.KEY))
+        if left.fact.gives is None:
+            raise RuleError(f"{left} holds or not: it cannot be {right}")
+        while isinstance(right, Let):
+            right = right.body
+        what = self._vector(right) if left.fact.gives == VALUES else self.pattern.slot(right, left.fact.gives, Role.USE)
+        self.made.append(("set", row, what))
+
+    def remove(self, left: Term) -> None:
+        """Adds the deletion of the e-node on the left."""
+        row = next((a for a in self.pattern.atoms if a and a.result == self.pattern.root), None)
+        if row is None or not isinstance(left, Apply):
+            raise RuleError("there is no e-node on the left to be removed")
+        self.made.append(("delete", (row.function, *row.arguments)))
+
+    def _value(self, t: Term) -> Expr:
+        """Returns the expression of a value."""
+        if isinstance(t, Let):
+            return self._value(t.body)
+        if is_leaf(t):
+            t = Apply(t, ())
+        if not isinstance(t, Apply):
+            return self.pattern.slot(t, VALUE, Role.USE)
+        if (known := self.pattern.find(t)) is not None:
+            return known
+        name, attributes = self.pattern.operator(t.operator, Role.USE)
+        operands = (self._vector(o) if k == VALUES else self._value(o) for o, k in operands_of(t, name))
+        return (name, *attributes, *operands)
+
+    def _vector(self, t: Term) -> Expr:
+        """Returns the expression of a vector of operands."""
+        if isinstance(t, Vector):
+            return ("vec-of", *(self._value(x) for x in t.items)) if t.items else ("vec-empty",)
+        if isinstance(t, Joined):
+            return ("vec-append", self._vector(t.first), self._vector(t.second))
+        if isinstance(t, Each):
+            name, attributes = self.pattern.operator(t.operator, Role.USE)
+            return ("unstable-vec-map", ("unstable-fn", f'"{name}"', *attributes), self._vector(t.vector))
+        if isinstance(t, Sublist):
+            return self._replace(t)
+        return self.pattern.slot(t, VALUES, Role.USE)
+
+    def _replace(self, t: Sublist) -> Expr:
+        """Returns the expression of a vector with one operand in place of those of its sublist."""
+        there, start = self.pattern.sublists.get(t.vector, (None, 0))
+        if there is None or (there.before, there.after) != (t.before, t.after):
+            raise RuleError(f"the pattern has no such sublist as {t}")
+        if len(t.items) != 1:
+            raise RuleError(f"one value takes the place of a sublist, and {t} has {len(t.items)}")
+        shorter: Expr = self.pattern.slot(t.vector, VALUES, Role.USE)
+        for k in reversed(range(1, len(there.items))):
+            shorter = ("vec-remove", shorter, self.pattern.place(start, k))
+        return ("vec-set", shorter, start, self._value(t.items[0]))
 
 
 @dataclass(frozen=True, eq=False)

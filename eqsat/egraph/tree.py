@@ -1,7 +1,7 @@
 """Terms as trees: operators, functions, facts and vectors applied to each other, and their text.
 
 Rules are written with `terms.py`.
-Whether a term fits together is checked once a rule is made of it (`compile.py`).
+Whether a term fits together is checked once a rule is made of it (`rule.py`).
 """
 
 from __future__ import annotations

@@ -27,17 +27,15 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
-from eqsat.device.binary import read_binary
-from eqsat.device.compile import binary_of
+from eqsat.device.binary import binary_of, read_binary
 from eqsat.executorch import debug
 from eqsat.executorch.arm import lower
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import LoweringError, OutputError, PluginError
 from eqsat.options.decision import Container
-from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.recall import AnswerStore
+from eqsat.search.recall import AnswerStore, StockError
 from eqsat.target import Target
 
 logger = logging.getLogger(__name__)

@@ -18,12 +18,20 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
-from eqsat.executorch.program_file import TestCase, is_bundled, read_bundle, read_external_data
-from eqsat.executorch.pte import EmbeddedDelegate, Port, Quantization, delegates
+from eqsat.executorch.pte import (
+    EmbeddedDelegate,
+    Port,
+    Quantization,
+    TestCase,
+    delegates,
+    is_bundled,
+    read_bundle,
+    read_external_data,
+)
 from eqsat.ground.files import InputError
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
-from eqsat.tosa.model import pack, unpack
+from eqsat.tosa.reference import pack, unpack
 
 #: Limits of reading and running a file: wall-clock seconds, and MiB of memory.
 LIMITS = Limits(600.0, 4096.0)

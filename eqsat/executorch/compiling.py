@@ -14,8 +14,7 @@ from typing import Any
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
-from eqsat.executorch.layouts import AS_GIVEN, BorderTransposes, Layout, border_transposes
-from eqsat.executorch.loading import layouts_to_try, load_program
+from eqsat.executorch.loading import AS_GIVEN, BorderTransposes, Layout, border_transposes, layouts_to_try, load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.partitioner import nothing_taken

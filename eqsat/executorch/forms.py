@@ -18,7 +18,6 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from eqsat.executorch.constants import Constants, fold_constants
 from eqsat.executorch.nodes import (
     QParams,
     append,
@@ -32,6 +31,7 @@ from eqsat.executorch.nodes import (
     without_mutation,
 )
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
+from eqsat.executorch.tables import Constants, fold_constants
 
 logger = logging.getLogger(__name__)
 

@@ -16,17 +16,38 @@ from executorch.backends.arm.tosa.partitioner import TOSAPartitioner, is_partiti
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
 from executorch.exir.backend.utils import WhyNoPartitionReporter
 from torch.export import ExportedProgram
+from torch.fx import Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, mark, preprocess, preprocess_multimethod, session_of
 from eqsat.executorch.forms import use_accepted_forms
-from eqsat.executorch.nodes import overload, with_own_graph
-from eqsat.executorch.remedies import remedy
+from eqsat.executorch.nodes import first_source, overload, with_own_graph
 from eqsat.executorch.session import EqsatWarning, LeftOperator, Session, compile_spec_of
 from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options, require_options
+
+# What to write in place of an operator of PyTorch that stays on the CPU.
+#
+# The survey of operators (docs/operators.md) tried each: what is written instead runs on the NPU of every family.
+
+#: Remedies by the names of the operators in the exported program.
+REMEDIES = {
+    "addcmul": "write addcmul(x, y, z) as x + y * z",
+    "index": "write x[:, [3, 1, 2]] as a cat of slices",
+    "index_select": "write index_select as a cat of slices",
+    "lerp": "write lerp(x, y, w) as x + (y - x) * w",
+    "tril": "write tril as a product with a mask, x * torch.ones(h, w).tril()",
+    "triu": "write triu as a product with a mask, x * torch.ones(h, w).triu()",
+}
+
+
+def remedy(node: Node) -> str:
+    """Returns what to write in place of the operator that a node of a lowered program comes from, "" if unknown."""
+    first = first_source(node)
+    kind = str(node.target) if first is None else first.target
+    return REMEDIES.get(kind.removeprefix("aten.").partition(".")[0], "")
 
 
 def why_not(program: ExportedProgram) -> str:

@@ -11,8 +11,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from eqsat.executorch.logs import speak
 from eqsat.ground.table import as_html
 from eqsat.options.options import Options
-from eqsat.search.comparison import tables, verdict
-from eqsat.search.figures import GraphFigures
+from eqsat.search.figures import GraphFigures, tables, verdict
 from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
 from eqsat.target import Target
@@ -62,7 +61,7 @@ class LeftOperator:
 
     They run on the CPU, unless another partitioner takes them.
     reason: the partitioner's, "" if it gave none.
-    remedy: what to write instead in the model, "" if none is known (`remedies.py`).
+    remedy: what to write instead in the model, "" if none is known (`partitioner.py`).
     """
 
     name: str

@@ -7,16 +7,23 @@ computes them. One operator takes their place, of which Arm's own pass for funct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import networkx as nx
 import torch
 from executorch.backends.arm._passes.insert_table_ops import TableOps
 from executorch.backends.arm.constants import MAX_RANK
 from executorch.exir.dialects._ops import ops as edge_ops
+from executorch.exir.passes.constant_prop_pass import (
+    create_constant_nodes_and_return_specs,
+    get_constant_placeholder_dict,
+)
+from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.fx.node import map_arg
 
-from eqsat.executorch.constants import Constants, evaluate
 from eqsat.executorch.nodes import (
     computing,
     is_dequantize,
@@ -24,10 +31,109 @@ from eqsat.executorch.nodes import (
     is_pointwise,
     is_quantize,
     mark_quantized,
+    name,
     operand,
     qparams,
     shape_of,
 )
+
+# Constant subgraphs that stock ExecuTorch cannot lower as a whole, computed before the lowering.
+#
+# Examples are a position encoding and a mask, whose operators the NPU lacks, or Arm's passes accept and then fail on.
+# They are computed as PyTorch computes the quantized program, so its outputs do not change in any bit.
+# Subgraphs of quantized operators alone are left to the NPU, which rounds them as without eqsat.
+
+logger = logging.getLogger(__name__)
+
+#: Operators that make a tensor from numbers; alone they are no reason to compute a subgraph.
+_CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh"})
+#: An operator that only checks properties of a tensor.
+_ASSERT = "_assert_tensor_metadata"
+
+
+def fold_constants(program: ExportedProgram) -> ExportedProgram:
+    """Returns a program with such subgraphs computed, or the program itself, which is not modified, if it has none."""
+    if not _find_constants(program):
+        return program
+    functional = program.run_decompositions({})
+    folded = _find_constants(functional)
+    results = functional.graph.output_node().all_input_nodes
+    if not folded or not folded.isdisjoint(results):
+        return program
+    functional._state_dict, functional._constants = dict(functional.state_dict), dict(functional.constants)
+    for node in list(functional.graph.nodes):
+        if name(node.target) == _ASSERT and folded.issuperset(node.all_input_nodes):
+            functional.graph.erase_node(node)
+    logger.info("%d operators of constants computed before the lowering", len(folded))
+    _replace(functional, folded)
+    return functional
+
+
+def _replace(program: ExportedProgram, folded: set[Node]) -> None:
+    """Replaces the nodes that others read by constants, before a DEQUANTIZE, so that values stay integers."""
+    last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
+    computed, constants = folded - last, Constants(program)
+    known = computed.union(p for n in computed for p in n.all_input_nodes if p.op == "placeholder")
+    values = {n: constants.value(n) for n in program.graph.nodes if n in known}
+    specs = {s.arg.name: s for s in program.graph_signature.input_specs}
+    specs |= create_constant_nodes_and_return_specs(values, program)
+    program.graph_signature.input_specs = [specs[n.name] for n in program.graph.find_nodes(op="placeholder")]
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _find_constants(program: ExportedProgram) -> set[Node]:
+    """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
+    constant = {n for n in Constants(program).nodes if n.op == "call_function"}
+    graph = nx.Graph()
+    graph.add_nodes_from(constant)
+    graph.add_edges_from((n, operand) for n in constant for operand in n.all_input_nodes if operand in constant)
+    return {n for part in nx.connected_components(graph) if any(map(_is_foreign, part)) for n in part}
+
+
+class Constants:
+    """The nodes of a program whose value is the same in every run, with these values; nobody writes what they read."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._values: dict[Node, Any] = dict(get_constant_placeholder_dict(program))
+        self.nodes = set(self._values)
+        for node in program.graph.nodes:
+            if node.op == "call_function" and not node.is_impure() and self.nodes.issuperset(node.all_input_nodes):
+                self.nodes.add(node)
+
+    def value(self, node: Node) -> Any:
+        """Returns the value of one of the nodes, which PyTorch computes when it is first asked for."""
+        if node not in self._values:
+            self._values[node] = evaluate(node, self.value)
+        return self._values[node]
+
+
+def evaluate(node: Node, value: Callable[[Node], Any]) -> Any:
+    """Returns what the operator of a node computes from the values of its operands, contiguous."""
+    target: Any = node.target
+    args, kwargs = map_arg((node.args, node.kwargs), value)
+    with torch.no_grad():
+        found = target(*args, **kwargs)
+    return found.contiguous() if isinstance(found, torch.Tensor) else found
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether a constant's operator neither quantizes nor lies between DEQUANTIZE and QUANTIZE, on integers.
+
+    So is one that Arm's quantizer does not know, such as triu, which its partitioner refuses.
+    """
+    if name(node.target) in _CREATE or "quantize_per" in name(node.target):
+        return False
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and not value.is_floating_point():
+        return True
+    return not is_marked(node) or not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
+
+
+def _is_dequantize(node: Node) -> bool:
+    """Whether a node dequantizes, per tensor or per channel."""
+    return name(node.target).startswith("dequantize_per")
+
 
 #: All values of INT8, and the arguments of a QUANTIZE or DEQUANTIZE to all of them.
 _CODES = torch.arange(-128, 128, dtype=torch.int8)

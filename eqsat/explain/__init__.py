@@ -17,15 +17,11 @@ from functools import cache, partial
 from typing import Any
 
 from eqsat.egraph.rule import Rule
-from eqsat.explain.closure import FOREVER, Link, Proof
-from eqsat.explain.cycles import Removal, path, removal
-from eqsat.explain.record import ExplainError, Record, record
+from eqsat.explain.record import FOREVER, ExplainError, Link, Proof, Record, record, type_text
 from eqsat.explain.text import detail, overview
-from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
-from eqsat.explain.words import type_text
+from eqsat.explain.verdicts import VERDICTS, Removal, Verdict, Verdicts, path, removal
 from eqsat.search.origins import of_buffer
-from eqsat.search.result import Result
-from eqsat.search.run import Run
+from eqsat.search.result import Result, Run
 from eqsat.tosa.locations import Origins
 
 __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]

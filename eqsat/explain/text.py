@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from eqsat.explain.closure import Proof
+from eqsat.explain.record import Proof
 from eqsat.explain.verdicts import VERDICTS, Verdict
 from eqsat.ground.table import Table, number
 from eqsat.tosa.locations import Origins

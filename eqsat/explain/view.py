@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from eqsat.explain.words import enode_text, type_text
+from eqsat.explain.record import enode_text, type_text
 from eqsat.ground import drawing
 from eqsat.ground.drawing import Edge, Look
-from eqsat.search.run import Run
+from eqsat.search.result import Run
 
 #: Most candidates in a box.
 _CANDIDATES = 5

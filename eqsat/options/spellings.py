@@ -17,7 +17,7 @@ import numpy as np
 
 from cost_models.closed_form import estimate_cycles
 from cost_models.protocol import Unit
-from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.egraph.kinds import Call, LeafValue
 from eqsat.egraph.rule import Rule
 from eqsat.rules import blocking, grouped, matmul
 from eqsat.rules.blocking import MOST, Spelled

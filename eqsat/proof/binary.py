@@ -1,6 +1,6 @@
 """Proofs that a command stream computes what its graph does, for every input.
 
-The commands may not break a rule of the hardware that results do not show (`eqsat/device/schedule.py`).
+The commands may not break a rule of the hardware that results do not show (`eqsat/device/run.py`).
 The graph and the commands are evaluated at the same random point (`prove.py`).
 Commands are executed as by the functional model, on terms in place of numbers (`binary_machine.py`).
 They make terms as the graph's operators do, so that equal values have equal terms.
@@ -21,8 +21,7 @@ import numpy as np
 from eqsat.device.binary import READ_ONLY, Binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Element, Stop, Wait
-from eqsat.device.run import UNKNOWN
-from eqsat.device.schedule import check_commands
+from eqsat.device.run import UNKNOWN, check_commands
 from eqsat.device.text import line
 from eqsat.proof.binary_machine import TermMachine
 from eqsat.proof.binary_memory import DTYPES
@@ -44,8 +43,8 @@ from eqsat.proof.prove import (
 )
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, find_unread
+from eqsat.tensor.types import DType
 
 #: Commands that an undecided proof names, at most.
 _NAMED = 4

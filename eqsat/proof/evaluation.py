@@ -10,12 +10,11 @@ import numpy as np
 from eqsat.proof import extrema, indexing, linear, pointwise
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.indexing import NEAREST
 from eqsat.tensor.ops.op import NotModelled
-from eqsat.tensor.types import Const, Type
+from eqsat.tensor.types import Const, DType, Type
 
 _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad", "tile", "reverse"})
 _CONVOLUTIONS = frozenset({"conv2d", "depthwise_conv2d", "transpose_conv2d"})

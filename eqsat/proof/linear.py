@@ -18,10 +18,9 @@ from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, limits_of, merge, unique
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.indexing import grid
 from eqsat.tensor.ops.windows import reciprocal
-from eqsat.tensor.types import Shape, Type
+from eqsat.tensor.types import DType, Shape, Type
 
 Attributes = Mapping[str, Any]
 Floats = NDArray[np.float64]

@@ -15,10 +15,9 @@ from eqsat.proof.functions import Ints
 from eqsat.proof.linear import constants_of, corners, product_root
 from eqsat.proof.steps import LARGEST
 from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, join, limits_of, merge, unique, unique_rows
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
-from eqsat.tensor.types import Attrs, Type
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND, INEXACT_ROUND
+from eqsat.tensor.types import Attrs, DType, Type
 
 Attributes = Mapping[str, Any]
 #: Commutative operators.

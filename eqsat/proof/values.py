@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from eqsat.proof.field import LANES, WORD_BITS, Field, Lanes, Words, pairs, words
 from eqsat.proof.functions import IDENTITY, Functions, Ints
 from eqsat.proof.steps import LARGEST, Undecidable
-from eqsat.tensor.allowed import Allowed
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Shape, Type
+from eqsat.tensor.types import Allowed, DType, Shape, Type
 
 #: Steps whose parameters are integers, or arrays with one entry per variant.
 Steps = Sequence[tuple[Any, ...]]

@@ -14,13 +14,11 @@ from eqsat.ground.files import write_atomically
 from eqsat.ground.table import Table, number, ratio, share
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled
+from eqsat.report.compiled import Sides
 from eqsat.report.data import KIND_COLOURS
 from eqsat.report.page import Bars, Note, Part, Section, Text, Tiles, page
-from eqsat.report.sides import Sides
-from eqsat.search.comparison import equality
-from eqsat.search.figures import GraphFigures
-from eqsat.search.result import Result
-from eqsat.search.run import Run
+from eqsat.search.figures import GraphFigures, equality
+from eqsat.search.result import Result, Run
 from eqsat.vela.compile import by_kind
 
 logger = logging.getLogger(__name__)

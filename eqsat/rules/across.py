@@ -20,11 +20,9 @@ from math import prod
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, ChannelRescale, Concat, Operator, Single, Value, Values
+from eqsat.egraph.kinds import Axial, Call, ChannelRescale, Concat, Operator, Single, Value, Values
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, each, let, postpone, symbols
+from eqsat.egraph.terms import LHS, each, extern, let, postpone, symbols
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NOWHERE, Along, AxisPlacement

@@ -21,11 +21,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, such
+from eqsat.egraph.kinds import Call, Constant, Convolution, LeafValue, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import let, symbols
+from eqsat.egraph.terms import extern, let, symbols
 from eqsat.rules.slicing import SliceOrPad
 from eqsat.tensor.blocking import ConstantConvolution, Spelling
 from eqsat.tensor.movement import Move

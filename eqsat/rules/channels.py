@@ -19,17 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import ChannelRescale, Constant, DepthwiseConv2d, SignedRescale, Value
+from eqsat.egraph.kinds import Call, ChannelRescale, Constant, DepthwiseConv2d, LeafValue, SignedRescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.egraph.terms import LHS, extern, let, symbols
 from eqsat.rules.quantized import Arithmetic, evaluate_table, integer_scale, known, real_scale
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, evaluate_op
-from eqsat.tensor.types import GraphError, Type
+from eqsat.tensor.types import DType, GraphError, Type
 
 #: Every INT8 value, as a column [256, 1].
 POINTS = np.arange(-128, 128)[:, None]

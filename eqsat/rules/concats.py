@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Concat, Slice, Value, Values
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, each, element, fact, joined, length, symbols
+from eqsat.egraph.terms import LHS, each, element, extern, fact, joined, length, symbols
 from eqsat.rules.across import axes_of
 from eqsat.rules.slicing import Sliceable, slice_call
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import DType, Type
 
 #: Fact taken(s, concat, xs, n): what slice s of the concat of xs takes from the first n operands.
 taken = fact("taken", Slice, Concat, Values, int, gives=Values)

@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
+    Call,
     ChannelRescale,
     Concat,
     Constant,
     Conv2d,
     Convolution,
     DepthwiseConv2d,
+    LeafValue,
     Operator,
     PaddingConvolution,
     Pooling,
@@ -30,7 +30,7 @@ from eqsat.egraph.kinds import (
     such,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.egraph.terms import LHS, extern, let, symbols
 from eqsat.rules.across import inverse, reorder, take_along
 from eqsat.rules.moves import move_constant
 from eqsat.rules.roles import pull, push

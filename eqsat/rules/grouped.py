@@ -19,11 +19,20 @@ from functools import partial
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import AnyRescale, ChannelRescale, Concat, Constant, Conv2d, Slice, Value, Values
+from eqsat.egraph.kinds import (
+    AnyRescale,
+    Call,
+    ChannelRescale,
+    Concat,
+    Constant,
+    Conv2d,
+    LeafValue,
+    Slice,
+    Value,
+    Values,
+)
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import element, fact, length, let, symbols
+from eqsat.egraph.terms import element, extern, fact, length, let, symbols
 from eqsat.rules.slicing import slice_call, takes_channels
 from eqsat.tensor.types import Type
 

@@ -12,11 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Value
+from eqsat.egraph.kinds import Call, Constant, Conv2d, LeafValue, Matmul, MatmulRows, Rescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import let, symbols
+from eqsat.egraph.terms import extern, let, symbols
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from eqsat.egraph.attributes import LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Value
+from eqsat.egraph.kinds import Constant, LeafValue, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import symbols
+from eqsat.egraph.terms import extern, symbols
 from eqsat.tensor.movement import Move
 
 

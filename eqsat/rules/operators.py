@@ -9,17 +9,14 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, MaxPool, Mul, Rescale, Value, op, such
+from eqsat.egraph.kinds import Call, Constant, Conv2d, LeafValue, MaxPool, Mul, Rescale, Value, op, such
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import let, symbols
+from eqsat.egraph.terms import extern, let, symbols
 from eqsat.rules.weights import ChannelOrder, channel_order
 from eqsat.tensor import makers
 from eqsat.tensor.blocking import regroup
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import DType, Type
 
 #: Maximum elements of a pool's height and width: Vela's limit.
 _POOL_WINDOW = 256

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Single, Value, acts_along_axes
 from eqsat.egraph.rule import Rule, with_helpers
-from eqsat.egraph.terms import symbols
+from eqsat.egraph.terms import extern, symbols
 from eqsat.egraph.tree import Term
 from eqsat.rules import RULES
 from eqsat.tensor.types import Type

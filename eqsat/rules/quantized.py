@@ -23,13 +23,13 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
     Binary,
+    Call,
     ChannelRescale,
     Clamp,
     Constant,
+    LeafValue,
     Rescale,
     SignedRescale,
     Slice,
@@ -38,12 +38,11 @@ from eqsat.egraph.kinds import (
     op,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import fact, symbols, type_of
+from eqsat.egraph.terms import extern, fact, symbols, type_of
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
-from eqsat.tensor.ops.rescale import SINGLE_ROUND
-from eqsat.tensor.types import GraphError, Type
+from eqsat.tensor.ops.pointwise import SINGLE_ROUND
+from eqsat.tensor.types import DType, GraphError, Type
 
 #: Every INT8 value.
 _POINTS = np.arange(-128, 128)

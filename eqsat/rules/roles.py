@@ -17,11 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from eqsat.egraph.attributes import Call
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import VALUE, Binary, Constant, Convolution, Slice, Ternary, Value, every, kind_of, such
+from eqsat.egraph.kinds import VALUE, Binary, Call, Constant, Convolution, Slice, Ternary, Value, every, kind_of, such
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.egraph.terms import LHS, extern, let, symbols
 from eqsat.rules.moves import move_constant
 from eqsat.rules.slicing import constant_part, slice_call
 from eqsat.tensor.movement import Move

@@ -15,11 +15,11 @@ from typing import Annotated
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
+    Call,
     Constant,
     Conv2d,
+    LeafValue,
     MaxPool,
     Pad,
     PaddingConvolution,
@@ -31,13 +31,12 @@ from eqsat.egraph.kinds import (
     such,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import let, symbols
+from eqsat.egraph.terms import extern, let, symbols
 from eqsat.rules.across import along_of, axes_of, take_along
 from eqsat.rules.quantized import evaluate_table
 from eqsat.rules.weights import is_product, kernel_of
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
-from eqsat.tensor.types import GraphError, Type, attrs_of
+from eqsat.tensor.types import DType, GraphError, Type, attrs_of
 
 #: Maximum number of elements of a slice before a convolution, as a share of the elements of the slice behind it.
 _FEWER = 0.5

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Convolution, such
+from eqsat.egraph.kinds import Call, Constant, Convolution, LeafValue, such
+from eqsat.egraph.terms import extern
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape, Type

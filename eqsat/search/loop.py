@@ -12,7 +12,7 @@ from itertools import islice
 from eqsat.choice.compiled import Candidate, Compiled, Key
 from eqsat.ground.files import PluginError
 from eqsat.ground.process import WorkerError
-from eqsat.options.plugins import plugin_error
+from eqsat.options.options import plugin_error
 from eqsat.search.clock import Clock
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.oracle import Oracle

@@ -22,11 +22,9 @@ from eqsat.egraph import encoding
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container
-from eqsat.options.options import Options, require_options
-from eqsat.options.plugins import make_cost_model
+from eqsat.options.options import Options, make_cost_model, require_options
 from eqsat.search.channels import channel_steps
 from eqsat.search.figures import GraphFigures
-from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption
 from eqsat.search.loop import Loop
 from eqsat.search.oracle import Oracle
@@ -40,9 +38,8 @@ from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
 from eqsat.search.proposals.stripes import choose_aims, stripes
-from eqsat.search.recall import AnswerStore, Memory, recall, respell
-from eqsat.search.result import Point, Result
-from eqsat.search.run import Run
+from eqsat.search.recall import AnswerStore, Given, Memory, Stock, recall, respell
+from eqsat.search.result import Point, Result, Run
 from eqsat.target import Target
 from eqsat.tensor.dead_channels import without_dead_channels
 from eqsat.tensor.graph import TensorGraph

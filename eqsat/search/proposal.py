@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
 from eqsat.choice.compiled import Candidate, Compiled, Key
-from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.binary import binary_of, raw_of
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.egraph.encoding import Frozen

@@ -1,13 +1,12 @@
-"""Records of traits that distinguish the families of accelerators.
+"""The families of accelerators, as records of the traits in which they differ.
 
-The families themselves are in `families.py`.
 Code that treats families differently asks a trait, never a name, so that a new family is a new record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: A shape or block (h, w, c), in elements.
 HWC = tuple[int, int, int]
@@ -135,7 +134,7 @@ class Family:
         sum per column
     products_outside: whether these products wait in the memory outside; otherwise in SRAM
     chains: whether Vela makes one command of a convolution and a sum that reads its result
-    commands: the set of commands of its binaries (`COMMAND_SETS` of `eqsat/device/stream.py`)
+    commands: the set of commands of its binaries (`COMMAND_SETS` of `eqsat/device/binary.py`)
     product: its number in the header of a command stream
     outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)
     dedicated_sram: whether it has memory modes in which SRAM is a cache of the NPU's own
@@ -164,3 +163,134 @@ class Family:
     dedicated_sram: bool
     system_config: str
     memory_mode: str
+
+
+# The families of accelerators for Vela 5.
+#
+# The figures are from Vela's C++ compiler (regor), architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
+# ethosu85/ethos_u85.cpp, and the *_performance.cpp beside them.
+# Figures marked "measured" were measured with Vela 5.1.
+# `tests/vela/test_facts.py` checks the native transposes with the installed Vela.
+# `tests/cost_models/test_models.py` compares the closed form with it.
+# The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm, operator support).
+
+#: Memory of ethos-u55-32 and -64.
+_SMALL = SharedMemory(16, 2)
+#: Memory of ethos-u55-128.
+_MIDDLE = SharedMemory(24, 4)
+#: Memory of ethos-u55-256 and of U65.
+_LARGE = SharedMemory(48, 8)
+
+U55 = Family(
+    name="u55",
+    cores={
+        "ethos-u55-32": Core(32, ((1, 1, 4),), 2.0, 6.0, 3.0, 3.0, 3.0, 1.0, _SMALL, pooling=1),
+        "ethos-u55-64": Core(64, ((1, 1, 8),), 1.0, 3.0, 1.5, 1.5, 1.5, 1.0, _SMALL),
+        "ethos-u55-128": Core(128, ((1, 2, 8),), 0.5, 1.5, 0.75, 1.25, 0.75, 1.0, _MIDDLE),
+        "ethos-u55-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
+    },
+    # start and per_byte by the price of the commands of int8 tensors of 3k-50k elements
+    transposes=Transposes(
+        native=((0, 2, 1), (1, 0, 2), (2, 1, 0)),
+        pooled=False,
+        fused=False,
+        doubled=(),
+        start=300,
+        per_byte=0.52,
+        least_bytes=1,
+        dtypes=frozenset({"INT8", "INT16", "BOOL"}),
+        most_leading=65536,
+    ),
+    port=8.0,
+    bounded_channels=False,
+    joined_writes=True,
+    copy=2.0,  # measured on ethos-u55-64 to -256; half of it on ethos-u55-32
+    largest_block=(32, 64, 128),
+    mac_depth=None,
+    split_outputs=True,
+    sparse_weights=False,
+    rescales_wide=False,  # measured
+    multiplies_matrices=False,
+    products_outside=False,
+    chains=False,
+    commands=1,
+    product=0,
+    outstanding_copies=1,
+    dedicated_sram=False,
+    system_config="Ethos_U55_High_End_Embedded",
+    memory_mode="Shared_Sram",
+)
+
+U65 = replace(
+    U55,
+    name="u65",
+    cores={
+        "ethos-u65-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
+        "ethos-u65-512": Core(256, ((2, 2, 8),), 0.125, 0.375, 0.1875, 0.5625, 0.25, 0.5, _LARGE, 2),
+    },
+    transposes=replace(U55.transposes, start=500, per_byte=0.52),
+    port=16.0,
+    copy=4.0,  # measured between inputs and outputs of a graph, which lie in the memory outside
+    dedicated_sram=True,
+    system_config="Ethos_U65_High_End",
+    memory_mode="Dedicated_Sram_384KB",
+    products_outside=True,
+    product=1,
+    outstanding_copies=2,
+)
+
+
+_KIB = 1024
+# Shapes (h, w, granules) of stored inputs by micro block; `SplitMemory.units` explains them.
+_SQUARE, _FLAT = ((2, 2, 1), (1, 2, 2), (1, 1, 4)), ((1, 4, 1), (1, 2, 2), (1, 1, 4))
+_DEEP, _DEEP_FLAT = ((2, 4, 1), (2, 2, 2), (1, 2, 4)), ((2, 4, 1), (1, 4, 2), (1, 2, 4))
+_DEEPEST, _DEEPEST_FLAT = ((4, 4, 1), (2, 4, 2), (2, 2, 4)), ((4, 4, 1), (2, 4, 2), (1, 4, 4))
+_TINY = ((1, 2, 1), (1, 1, 2), (1, 1, 2))
+# Micro blocks, and memories by the MACs of a U85.
+_BLOCKS_1024, _BLOCKS_2048 = ((2, 2, 32), (1, 4, 32), (2, 4, 16)), ((2, 2, 64), (1, 4, 64), (4, 4, 16))
+_OF_128 = SplitMemory(8 * _KIB, (_TINY, _TINY), (1,), (0,))
+_OF_256 = SplitMemory(16 * _KIB, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2))
+_OF_512 = SplitMemory(32 * _KIB, (_SQUARE, _FLAT), (0, 1), (0, 1))
+_OF_1024 = SplitMemory(64 * _KIB, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2))
+_OF_2048 = SplitMemory(128 * _KIB, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2))
+
+U85 = Family(
+    name="u85",
+    cores={
+        "ethos-u85-128": Core(128, ((1, 2, 8), (1, 1, 16)), 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, _OF_128),
+        "ethos-u85-256": Core(256, ((1, 2, 16), (1, 4, 8), (2, 2, 8)), 0.25, 0.25, 0.25, 0.5, 0.25, 0.25, _OF_256),
+        "ethos-u85-512": Core(512, ((2, 2, 16), (1, 4, 16)), 0.125, 0.125, 0.125, 0.25, 0.25, 0.125, _OF_512, 2),
+        "ethos-u85-1024": Core(1024, _BLOCKS_1024, 0.0625, 0.0625, 0.0625, 0.25, 0.25, 0.0625, _OF_1024, 4),
+        "ethos-u85-2048": Core(2048, _BLOCKS_2048, 0.03125, 0.03125, 0.03125, 0.125, 0.125, 0.03125, _OF_2048, 4),
+    },
+    transposes=Transposes(
+        native=((0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)),
+        pooled=True,
+        fused=True,
+        doubled=((1, 0, 2), (1, 2, 0), (2, 1, 0)),  # measured
+        start=300,
+        per_byte=0.25,
+        least_bytes=2,
+    ),
+    port=16.0,
+    bounded_channels=True,
+    joined_writes=False,
+    copy=2.4,  # measured: 2.0 to 2.5 on ethos-u85-128 to -1024
+    largest_block=(128, 128, 1024),
+    mac_depth=8,
+    split_outputs=False,
+    sparse_weights=True,
+    rescales_wide=True,
+    multiplies_matrices=True,
+    products_outside=False,
+    chains=True,
+    commands=2,
+    product=2,
+    outstanding_copies=4,
+    dedicated_sram=True,
+    system_config="Ethos_U85_SYS_DRAM_Mid",
+    memory_mode="Sram_Only",
+)
+
+#: All families; a new one is a record above and an entry here.
+FAMILIES = (U55, U65, U85)

@@ -18,10 +18,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, Rewritten, TensorGraph, Write
 from eqsat.tensor.ops import OPS, evaluate_op
-from eqsat.tensor.types import Array, GraphError, Shape, Type, attrs_of
+from eqsat.tensor.types import Array, DType, GraphError, Shape, Type, attrs_of
 
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 _POOLINGS = ("max_pool2d", "avg_pool2d")

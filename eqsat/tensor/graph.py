@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_defined, evaluate_op, infer
 from eqsat.tensor.schema import attribute_types
-from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, Unpredictable, attrs_of, hides_bits
+from eqsat.tensor.types import Array, Attrs, Const, DType, GraphError, Shape, Type, Unpredictable, attrs_of, hides_bits
 
 
 @dataclass(frozen=True, slots=True)

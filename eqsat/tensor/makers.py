@@ -20,10 +20,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.rescale import SINGLE_ROUND
+from eqsat.tensor.ops.pointwise import SINGLE_ROUND
 from eqsat.tensor.schema import DTYPE_CODE
-from eqsat.tensor.types import Attrs, attrs_of
+from eqsat.tensor.types import Attrs, DType, attrs_of
 
 #: PROPAGATE of tosa.NanPropagationMode; quantized values have no NaN.
 PROPAGATE = 1

@@ -24,10 +24,9 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Attrs, GraphError, Shape, attrs_of
+from eqsat.tensor.types import Attrs, DType, GraphError, Shape, attrs_of
 
 
 class Rows(NamedTuple):

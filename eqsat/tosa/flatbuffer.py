@@ -20,10 +20,9 @@ from tosa import OpLocation, TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion
 
 from eqsat.ground.files import InputError
 from eqsat.tensor import schema
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, Op, infer
-from eqsat.tensor.types import Array, Const, GraphError, Type, attrs_of, hides_bits
+from eqsat.tensor.types import Array, Const, DType, GraphError, Type, attrs_of, hides_bits
 
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,14 +10,49 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eqsat.ground.packed import unpack_arrays
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unpredictable
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import Array, GraphError
+from eqsat.tensor.types import Array, DType, GraphError
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.model import pack, reference, unpack
+
+# The TOSA reference model, called in this process.
+#
+# It may crash or hang, so this runs in a worker.
+
+
+def pack(arrays: Iterable[Array]) -> bytes:
+    """Returns arrays as one byte string."""
+    out = io.BytesIO()
+    np.savez(out, **{f"x{i}": x for i, x in enumerate(arrays)})
+    return out.getvalue()
+
+
+def unpack(data: bytes) -> list[Array]:
+    """Returns the arrays that `pack` was given."""
+    arrays = unpack_arrays(data)
+    return [arrays[f"x{i}"] for i in range(len(arrays))]
+
+
+def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
+    """Returns, per sample of packed inputs, the packed outputs or why the model refuses it.
+
+    Raises ImportError with the remedy.
+    """
+    try:
+        import tosa_reference_model as model
+    except ImportError as e:
+        raise ImportError(f"{e}: pip install tosa-tools") from e
+
+    answers: list[bytes | str] = []
+    for inputs in samples:
+        outputs, status = model.run(buffer, unpack(inputs), verbosity="NONE", initialize_variable_tensor_from_numpy=1)
+        valid = status == model.GraphStatus.TOSA_VALID
+        answers.append(pack(outputs) if valid else f"RuntimeError: the reference model answers {status}")
+    return answers
+
 
 #: Bytes of tensors that one request to a worker returns, about.
 _MESSAGE = 1 << 26

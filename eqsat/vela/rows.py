@@ -27,9 +27,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs, attrs_of
+from eqsat.tensor.types import Attrs, DType, attrs_of
 
 #: The dtype of the products.
 _PRODUCT = "INT16"

@@ -22,7 +22,7 @@ from eqsat.tensor.graph import TensorGraph, find_unread
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import Comparison, Reference, Unjudged
-from eqsat.vela.guards import find_broken
+from eqsat.vela.defects import find_broken
 from eqsat.vela.regor import RawOutput
 from eqsat.verification.worker import Told, evaluate, forget, prove, prove_raw
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from eqsat.device.compile import binary_of
+from eqsat.device.binary import binary_of
 from eqsat.proof import PROVED, Prover
 from eqsat.proof.binary import SlowProof, prove_binary
 from eqsat.tosa.flatbuffer import loads

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from eqsat.bench import isolated, run
-from eqsat.bench.measure import measure
+from eqsat.bench.measure import in_best_settings, measure
 from eqsat.bench.records import read_records
-from eqsat.bench.settings import in_best_settings
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps

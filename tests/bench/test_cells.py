@@ -10,7 +10,7 @@ from eqsat.bench.cells import Configuration, Model
 from eqsat.checking import user_rules
 from eqsat.ground.files import InputError
 from eqsat.target import Target, TargetError
-from eqsat.target.configuration import parse_target
+from eqsat.target.accelerators import parse_target
 from tests.command import ROOT, install
 
 

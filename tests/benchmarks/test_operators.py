@@ -16,7 +16,7 @@ from benchmarks.operators.run import differences
 from benchmarks.operators.survey import EVERY, TARGETS, table
 from benchmarks.study import RESULTS, read_lines
 from eqsat.bench.lowering import prepare
-from eqsat.executorch.remedies import REMEDIES
+from eqsat.executorch.partitioner import REMEDIES
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.tosa import dumps, loads

@@ -5,26 +5,38 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import ablation, changed_binaries, whole_job
 from benchmarks.__main__ import studies
-from benchmarks.ablation import ALL, WITHOUT, ratios
+from benchmarks.ablation import ALL, WITHOUT, SavedGraph, graphs, ratios
 from benchmarks.changed_binaries import CHANGES, TARGETS, share
+from benchmarks.discovery.convolutions import Window
+from benchmarks.discovery.find import Discoverer, Neighbourhood
+from benchmarks.discovery.rules import Equality, form_of, module
+from benchmarks.measured import Cell, Fit, main, read_cells
 from benchmarks.planted_errors import __main__ as planted
-from benchmarks.planted_errors import rules
-from benchmarks.planted_errors.edits import applied, edits
+from benchmarks.planted_errors.edits import WRONG, applied, edits, graphs_with
 from benchmarks.planted_errors.run import Trial
 from benchmarks.planted_errors.subjects import head
-from benchmarks.saved import SavedGraph, graphs
 from benchmarks.study import Record, Study, read_lines
+from cost_models.calibration import calibration
+from cost_models.command_stream import price
+from eqsat.checking.user_rules import examine, find
+from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
+from eqsat.proof import PROVED, prove
 from eqsat.rules import RULES
+from eqsat.target import Target
 from eqsat.tosa import dumps
-from tests.graphs import transposed_relus
+from eqsat.vela.compile import compile_tosa
+from tests.device.pieces import addition, convolution, of, table
+from tests.graphs import U55, transposed_relus
 from tests.sweeps import some
+from tests.term import graph
 
 
 def _study(measured: list[int], sources: str = "a") -> Study:
@@ -186,9 +198,79 @@ def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
 
 
 def test_a_wrong_rule_gives_wrong_graphs_that_do_not_pass(pool: Pool) -> None:
-    wrong = next(r for r in rules.WRONG if r.name == "binary-commutes")
+    wrong = next(r for r in WRONG if r.name == "binary-commutes")
     subject = head("subtraction", "INT8", 8, True)
     trial = Trial(subject, pool)
-    results = [trial.planted(wrong.name, "", g) for g in rules.graphs_with(wrong, subject.graph, 1)]
+    results = [trial.planted(wrong.name, "", g) for g in graphs_with(wrong, subject.graph, 1)]
     assert any(r is not None and r["changes"] for r in results)
     assert not any(r is not None and r["passes"] for r in results)
+
+
+PLAIN = Window("conv2d", ("plain", 1), ("plain", 1))
+
+
+def test_an_instance_must_be_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe that gives something else makes no instance."""
+    given, wrong = (graph("x:INT8[1,4]", lambda x, high=high: x.clamp(-128, high)) for high in (100, 126))
+    form = form_of(given)
+    for made in (given, wrong):
+        monkeypatch.setattr(Window, "follow", lambda recipe, source, made=made: made)
+        instance = Equality.of(given, made, PLAIN).instance(form.attributes, [given.type(0)], [])
+        assert (instance is not None) == (made is given)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_from_a_graph_to_a_rule(tmp_path: Path) -> None:
+    """Without the family `blocking`, what it knows of one place is found again, and its rule fires and is sound."""
+    rules = tuple(r for r in RULES if r.family != "blocking")
+    part = Neighbourhood(graph("x:INT8[1,1,1,24]", lambda x: x.layer(72)), (0, 1))
+    with Pool() as pool:
+        found = Discoverer(Target.of("ethos-u85-256"), pool, rules).discover(part)
+    assert found is not None and found.after < found.known / 3 and prove(part.graph, found.graph).verdict == PROVED
+    (tmp_path / "found.tosa").write_bytes(dumps(part.graph))
+    (tmp_path / "found.py").write_text(module(found, "found", "a test"))
+    report = examine(find(str(tmp_path / "found.py")), graphs=5)
+    assert report.matches["found"] and not report.unsound
+
+
+def test_cells_are_priced_by_all_models_and_by_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.tosa").write_bytes(dumps(of(convolution, addition)))
+    (tmp_path / "own.py").write_text("def commands(stream, target):\n    return len(stream)\n")
+    cells = tmp_path / "cells.csv"
+    rows = "net,ethos-u55-128,9000\nnet,ethos-u85-256,9000\nabsent,ethos-u55-128,1\nnet,ethos-u99-1,1\n"
+    cells.write_text("file,target,cycles\n" + rows)
+    own = f"{tmp_path}/own.py:commands"
+    main([str(cells), str(tmp_path), "--json", "--model", own, "--out", str(tmp_path / "record")])
+    told = json.loads(capsys.readouterr().out)
+    assert {c["target"] for c in told["cells"]} == {"ethos-u55-128", "ethos-u85-256"}
+    assert [line.split()[0] for line in told["skipped"]] == ["absent", "net"], "each with its reason"
+    for cell in told["cells"]:
+        assert set(cell["prices"]) == {"vela", "uncalibrated", "calibrated", own}
+        assert all(p > 0 for p in cell["prices"].values())
+    assert set(told["groups"]["U55"]["calibrated"]) == {"cells", "spread", "mean", "worst"}
+    assert (tmp_path / "record/table.md").read_text().count("| net ") == 2
+
+
+def test_constants_with_which_cycles_were_made_are_found(pool: Pool) -> None:
+    graphs = {"a": of(convolution), "b": of(addition), "c": of(table, addition), "d": of(convolution, table)}
+    made = replace(calibration(U55), per_command=500.0)
+    cells = []
+    for name, made_graph in graphs.items():
+        compiled = compile_tosa(dumps(made_graph), U55, pool)
+        cells.append(Cell(name, U55, "", price(compiled.stream, U55, made).cycles, compiled, "U55"))
+    fit = Fit(cells)
+    assert fit.choose(range(len(cells))).per_command == pytest.approx(500, abs=40)
+    _, ratios = fit.left_out(lambda c: c.model)
+    assert set(ratios) == {c.name for c in cells} and all(r == pytest.approx(1, rel=0.1) for r in ratios.values())
+
+
+def test_a_file_without_the_columns_is_an_error_that_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("model,target\nnet,ethos-u55-128\n")
+    with pytest.raises(InputError, match="columns model, target and measured_fvp"):
+        read_cells([path])
+    for content in ("model,target\nnet,ethos-u55-128\n", "model,target,measured_fvp\nabsent,ethos-u55-128,9\n"):
+        path.write_text(content)
+        with pytest.raises(SystemExit):
+            main([str(path), str(tmp_path)])

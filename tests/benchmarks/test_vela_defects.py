@@ -12,21 +12,20 @@ from benchmarks.vela_defects import GRAPHS, NOT_RUN_ELSEWHERE, REFUSED_ELSEWHERE
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
 from eqsat.choice.choice import build
-from eqsat.choice.copies import with_needed_copies
-from eqsat.device.compile import compile_binary
+from eqsat.choice.writer import with_needed_copies
+from eqsat.device.binary import compile_binary
 from eqsat.egraph.encoding import saturate
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
 from eqsat.proof import PROVED
 from eqsat.proof.binary import prove_binary
 from eqsat.target import Target
-from eqsat.target.families import U55
+from eqsat.target.family import U55
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
 from eqsat.vela.compile import LostOutputs
-from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, remedies
-from eqsat.vela.guards import price_guards, violations
+from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, price_guards, remedies, violations
 from eqsat.vela.patterns import Operator, Place
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

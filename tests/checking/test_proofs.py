@@ -7,11 +7,10 @@ from typing import Annotated
 import pytest
 
 from eqsat.checking import soundness
-from eqsat.checking.proofs import prove
 from eqsat.checking.random_graphs import random_graph
-from eqsat.egraph.attributes import Call
+from eqsat.checking.soundness import prove
 from eqsat.egraph.encoding import saturate
-from eqsat.egraph.kinds import Value, op
+from eqsat.egraph.kinds import Call, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES

@@ -17,7 +17,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.guards import find_broken
+from eqsat.vela.defects import find_broken
 from extraction import tree_greedy
 from tests.random_graphs import NETWORK, random_graph
 from tests.random_prices import Bytes

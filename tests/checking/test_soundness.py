@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.soundness import Unsound
-from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget
-from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Concat, Slice, Unary, Value, Values
+from eqsat.egraph.kinds import Call, Concat, Slice, Unary, Value, Values
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import symbols
+from eqsat.egraph.terms import extern, symbols
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.planted import SWAPPED

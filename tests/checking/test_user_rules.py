@@ -100,7 +100,7 @@ def test_a_graph_on_which_eqsat_fails_is_no_verdict_on_rules(tmp_path: Path) -> 
 
 def test_what_eqsat_cannot_do_with_a_rules_result_is_no_verdict_either(tmp_path: Path) -> None:
     made = HEAD + (
-        "from eqsat.egraph.attributes import Call\n"
+        "from eqsat.egraph.kinds import Call\n"
         "c = symbols('c', kinds.Clamp)\n"
         "@extern\ndef bare(f: kinds.Clamp) -> kinds.Unary:\n    return Call('negate', ())\n"
         "RULES = [rule('bare', c(x), bare(c)(x))]\n"

@@ -105,8 +105,8 @@ def test_the_second_ends_the_command_and_so_does_the_first_without_a_search(
 def test_an_output_is_whole_before_it_ends(tmp_path: Path) -> None:
     """Here the signal arrives between the two renamings of an archive, which would lose the old one."""
     work = """
-from eqsat.runs import archive
-archive.write(place / "run", {}, {"x": b"old"})
+from eqsat.runs import saved
+saved.write(place / "run", {}, {"x": b"old"})
 replace = os.replace
 
 def slow(old, new):
@@ -115,7 +115,7 @@ def slow(old, new):
 
 def work():
     os.replace = slow
-    archive.write(place / "run", {}, {"x": b"new"})
+    saved.write(place / "run", {}, {"x": b"new"})
     time.sleep(60)
 """
     code, out, err = run(work, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -13,12 +14,22 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from rich.text import Text
 
 import eqsat
+from eqsat.cli.app import app
 from eqsat.cli.common import causes
+from eqsat.cli.live import TextConsole, visible
+from eqsat.executorch.logs import LEVELS, speak
+from eqsat.ground.files import InputError
+from eqsat.options.options import Options
+from eqsat.runs import save
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.command import ROOT, UPSCALE, python, run
-from tests.graphs import transposes
+from tests.graphs import transposed_relus, transposes
 
 
 @pytest.fixture
@@ -172,3 +183,132 @@ def test_the_deepest_cause_comes_first_and_whole() -> None:
         text = causes(e)
     assert text.startswith(f"ValueError: {reason.strip()}\n  which led to RuntimeError: An error occurred")
     assert len(text.splitlines()[-1]) < 260
+
+
+LOWERS = """
+import sys
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower
+from eqsat.executorch.loading import quantize
+from tests.cli.upscale import model
+
+spec = EthosUCompileSpec(sys.argv[1])
+edge = to_edge_transform_and_lower(quantize(*model(), spec), partitioner=[EthosUPartitioner(spec)])
+print(len(edge.to_executorch().buffer))
+"""
+
+
+def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    done = python("-m", "eqsat.cli", "exec", "none.py", cwd=tmp_path)
+    assert done.returncode == 2 and "none.py does not exist" in done.stderr
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, for commands that run in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_script_has_its_arguments_and_its_folder(here: Path) -> None:
+    (here / "beside.py").write_text("WORD = 'beside'")
+    (here / "s.py").write_text("import sys, beside\nprint(beside.WORD, *sys.argv[1:])\nsys.exit(7)")
+    done = run("exec", "--effort", "1", "s.py", "--effort", "x")
+    assert done.stdout == "beside --effort x\n" and done.exit_code == 7
+    of_module = run("exec", "-m", "s", "y")
+    assert of_module.stdout == "beside y\n" and of_module.exit_code == 7
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_as_python_tells_it(here: Path) -> None:
+    (here / "s.py").write_text("def f():\n    return 1 / 0\n\nf()")
+    done = run("exec", "s.py")
+    assert done.exit_code == 1 and "eqsat/cli" not in done.stderr
+    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero") and "line 2, in f" in done.stderr
+
+
+@pytest.mark.slow
+def test_delegates_are_told_a_line_each(here: Path) -> None:
+    (here / "lowers.py").write_text(LOWERS)
+    done = run("exec", "--effort", "1", "lowers.py", "ethos-u85-256")
+    told = [line for line in done.stderr.splitlines() if line.startswith("eqsat: ")]
+    assert len(told) == 1 and "cycles (-" in told[0] and "bit-exact, proved" in told[0]
+    assert int(done.stdout.split()[-1]) > 0
+
+
+@pytest.mark.parametrize("asked", LEVELS)
+def test_what_eqsat_says_can_be_chosen(asked: str) -> None:
+    code = (
+        "import logging; from eqsat.executorch.logs import *; speak(); results.info('told'); "
+        "logging.getLogger('eqsat.x').info('done'); logging.getLogger('eqsat.x').debug('tried')"
+    )
+    done = python("-c", code, env={"EQSAT_LOG": asked})
+    expected = {"off": [], "result": ["told"], "info": ["told", "done"], "debug": ["told", "done", "tried"]}
+    assert [line.split()[-1] for line in done.stderr.splitlines()] == expected[asked] and not done.stdout
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_record_is_shown_once_where_the_root_logger_shows_records_too(elsewhere: bool, tmp_path: Path) -> None:
+    """ExecuTorch's Arm backend gives the root logger a handler; one that writes to a file keeps its records."""
+    code = """import logging, sys
+from eqsat.executorch.logs import speak
+logging.basicConfig(**{"filename": name for name in sys.argv[1:]})
+speak()
+logging.getLogger("eqsat.search").info("done")"""
+    file = tmp_path / "log"
+    done = python("-c", code, *[file] * elsewhere, env={"EQSAT_LOG": "info"})
+    assert done.stderr.count("done") == 1 and done.returncode == 0
+    assert not elsewhere or file.read_text().count("done") == 1
+
+
+def test_another_word_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_LOG", "loud")
+    with pytest.raises(InputError, match="EQSAT_LOG is 'loud': it may be off, result, info, debug"):
+        speak()
+
+
+NAME = "a[red]b\x1b[31m\x1b]0;title\x07\x9b1m.tosa"
+
+
+def test_control_characters_are_spelled_out() -> None:
+    assert visible(NAME) == "a[red]b\\x1b[31m\\x1b]0;title\\x07\\x9b1m.tosa"
+    assert visible("lines\nand\ttabs and ümläute") == "lines\nand\ttabs and ümläute"
+
+
+def test_a_console_has_its_own_colours_only() -> None:
+    stream = io.StringIO()
+    console = TextConsole(file=stream, force_terminal=True, color_system="standard")
+    console.print("[red]error:[/red]", Text(f"cannot read {NAME}"), soft_wrap=True, highlight=False)
+    assert stream.getvalue().startswith("\x1b[31merror:\x1b[0m cannot read a[red]b\\x1b[31m")
+    assert stream.getvalue().count("\x1b") == 2
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_is_broken_on_a_terminal_alone(terminal: bool) -> None:
+    stream = io.StringIO()
+    console = TextConsole(file=stream, force_terminal=terminal, width=20, color_system=None)
+    console.print("warning:", Text("does not fit"), "into this")
+    assert (stream.getvalue() == "warning: does not fit into this\n") is not terminal
+
+
+def test_a_name_is_shown_as_text_in_an_error_and_out_of_a_saved_run(tmp_path: Path) -> None:
+    failed = run("prove", tmp_path / NAME, "b.tosa")
+    assert failed.exit_code == 2 and "a[red]b\\x1b[31m" in failed.output and "\x1b" not in failed.output
+    options = Options(effort=1, remember=False)
+    result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u85-256"), options=options, name=NAME)
+    save(result, tmp_path / "run")
+    done = run("explain", tmp_path / "run", "--no-removals")
+    assert done.exit_code == 0 and "\x1b" not in done.output and "\x07" not in done.output
+    assert done.output.startswith("a[red]b\\x1b[31m\\x1b]0;title")
+
+
+def test_help_begins_with_compile_and_shows_types_of_values_alone() -> None:
+    shown = run("--help").output
+    assert -1 < shown.index("compile ") < shown.index("optimize ") < shown.index("bench ")
+    shown += run("compile", "--help").output + run("cache", "-h").output
+    assert "<path>" in shown and "<bool>" not in shown
+    helps = [run(c, "--help").output for c in typer.main.get_command(app).commands]
+    assert not any("range>" in text for text in helps)

@@ -23,9 +23,9 @@ def lowered(target: str) -> bytes:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
     from torch import nn
 
+    from eqsat.executorch.loading import quantize
     from eqsat.executorch.lowering import lower_with_session
     from eqsat.executorch.names import A16W8
-    from eqsat.executorch.quantize import quantize
     from eqsat.options.options import Options
     from tests.networks import Network
 

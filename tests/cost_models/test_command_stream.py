@@ -9,11 +9,11 @@ import pytest
 
 from cost_models.calibration import calibration, vela_constants
 from cost_models.command_stream import Ratio, StreamPrice, price, price_ends, price_rows
-from eqsat.device.compile import compile_binary
+from eqsat.device.binary import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.target.families import U85
+from eqsat.target.family import U85
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph

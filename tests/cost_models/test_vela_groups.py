@@ -25,7 +25,7 @@ from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.target.families import U55, U65, U85
+from eqsat.target.family import U55, U65, U85
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move

@@ -9,11 +9,11 @@ from functools import cache
 
 import numpy as np
 
-from eqsat.device.compile import compile_binary
+from eqsat.device.binary import compile_binary
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
 from tests.term import Term, graph
 
 _BOTH = ("INT8", "INT16")

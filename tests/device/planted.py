@@ -6,8 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from eqsat.device.binary import Binary
-from eqsat.device.stream import read_header
+from eqsat.device.binary import Binary, read_header
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from executorch.backends.arm.arm_vela import vela_compile
 
-from eqsat.device.binary import Binary, read_binary
-from eqsat.device.compile import compile_binary
-from eqsat.device.core.commands import Convolution
+from eqsat.device.binary import Binary, compile_binary, read_binary
 from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Convolution
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import run_model
 from eqsat.ground.files import InputError

@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 
 from eqsat.device.core.block_order import Blocks, Reading, most_dependency
-from eqsat.device.core.commands import Chained
 from eqsat.device.core.errors import DeviceError, DeviceFault
-from eqsat.device.core.operands import Dma, DmaSide, Element, FeatureMap, Kernel, Wait
+from eqsat.device.core.operands import Chained, Dma, DmaSide, Element, FeatureMap, Kernel, Wait
 from eqsat.device.core.registers import ActivationFormat
-from eqsat.device.run import Device
-from eqsat.device.schedule import check_commands
+from eqsat.device.run import Device, check_commands
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import Shape
+from eqsat.tensor.types import DType, Shape
 from eqsat.tosa import dumps
 from tests.device.pieces import OF_U85, PIECES, Piece, addition, compiled, conv3, convolution, of, table
 from tests.device.planted import graph_of, with_payload, with_word

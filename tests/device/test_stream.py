@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.device.binary import read_binary
-from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.core.commands import Pooling
+from eqsat.device.binary import COMMAND_SETS, binary_of, raw_of, read_binary, read_header
+from eqsat.device.core.decoding import Registers
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction, instructions
-from eqsat.device.core.state import Registers
+from eqsat.device.core.operands import Pooling
+from eqsat.device.core.registers import Instruction, instructions
 from eqsat.device.ethos_u55.registers import LAYOUTS
-from eqsat.device.stream import COMMAND_SETS, read_header
 from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
 from eqsat.tosa import dumps

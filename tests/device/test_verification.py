@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.binary import Binary
-from eqsat.device.compile import compile_binary, raw_of
+from eqsat.device.binary import Binary, compile_binary, raw_of
 from eqsat.device.verification import check, judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
@@ -17,8 +16,7 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.model import pack
-from eqsat.tosa.reference import run_samples
+from eqsat.tosa.reference import pack, run_samples
 from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.device.compile import raw_of
+from eqsat.device.binary import raw_of
 from eqsat.device.verification import Verdict, check
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool, Worker

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import DECLARATIONS, saturate
-from eqsat.egraph.kinds import Concat, Value
+from eqsat.egraph.kinds import Call, Concat, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES

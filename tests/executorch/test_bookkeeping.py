@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 
 from eqsat.executorch import bookkeeping
 from eqsat.executorch.bookkeeping import less_bookkeeping
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.loading import quantize
 
 
 def _state() -> tuple[object, ...]:

@@ -25,8 +25,8 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 import eqsat
 from eqsat.device.binary import read_binary
 from eqsat.executorch import backend
+from eqsat.executorch.loading import quantize
 from eqsat.executorch.lowering import cpu_operators
-from eqsat.executorch.quantize import quantize
 from eqsat.executorch.session import Session
 from eqsat.ground.files import OutputError
 from eqsat.ground.worker import Pool

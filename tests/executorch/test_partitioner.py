@@ -17,8 +17,8 @@ from eqsat.cli.common import causes
 from eqsat.executorch import partitioner
 from eqsat.executorch.backend import innermost
 from eqsat.executorch.compiling import compile_model
+from eqsat.executorch.loading import quantize
 from eqsat.executorch.pte import delegates
-from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options
 from tests.networks import Network

@@ -14,7 +14,7 @@ from executorch.devtools.etrecord import ETRecord, parse_etrecord
 from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.loading import quantize
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result
 from eqsat.tosa import loads

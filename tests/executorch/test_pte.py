@@ -20,9 +20,8 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 
 from eqsat.executorch.binaries import run_model
-from eqsat.executorch.program_file import read_external_data
-from eqsat.executorch.pte import Quantization, delegates
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.loading import quantize
+from eqsat.executorch.pte import Quantization, delegates, read_external_data
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target

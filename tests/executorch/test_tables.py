@@ -13,11 +13,11 @@ from torch.export import ExportedProgram
 
 import eqsat
 from eqsat.executorch.forms import rewrite
+from eqsat.executorch.loading import load_program, quantize
 from eqsat.executorch.lowering import cpu_operators
-from eqsat.executorch.names import A16W8
-from eqsat.executorch.quantize import quantize
+from eqsat.executorch.names import A16W8, QUANTIZATIONS, check_quantization
 from eqsat.executorch.tables import FUNCTION, replace_function
-from eqsat.ground.files import LoweringError
+from eqsat.ground.files import InputError, LoweringError
 from tests.networks import Network
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -121,3 +121,26 @@ def test_a_function_without_a_delegate_is_an_error_and_no_program(monkeypatch: p
     monkeypatch.setattr(EthosUPartitioner, "register_custom_partition_op", lambda self, op: None)
     with pytest.raises(LoweringError, match="got no delegate: please report"):
         eqsat.lower_with_session(program(F.mish), "ethos-u55-128", options=eqsat.Options(effort=0, cache=None))
+
+
+@pytest.mark.parametrize(("quantization", "activations"), zip(QUANTIZATIONS, (torch.int8, torch.int16), strict=True))
+def test_activations_have_the_dtype_of_the_quantization_and_weights_int8(quantization, activations):
+    torch.manual_seed(0)
+    module, spec = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.ReLU()), EthosUCompileSpec("ethos-u55-128")
+    program = quantize(module, (torch.randn(1, 2, 4, 4),), spec, quantization=quantization)
+    ops = torch.ops.quantized_decomposed
+    quantized = {n.meta["val"].dtype for n in program.graph.nodes if n.target is ops.quantize_per_tensor.default}
+    per_channel = [n for n in program.graph.nodes if n.target is ops.dequantize_per_channel.default]
+    weights = {n.args[0].meta["val"].dtype for n in per_channel if n.args[0].meta["val"].dim() == 4}
+    assert quantized == {activations} and weights == {torch.int8}
+
+
+def test_no_such_quantization_and_what_is_quantized_already():
+    with pytest.raises(InputError, match="'w4a16': use int8, a16w8"):
+        check_quantization("w4a16", "m.py:model")
+    for file in ("m.pt2", "m.tosa"):
+        with pytest.raises(InputError, match="is quantized already"):
+            check_quantization("a16w8", file)
+        check_quantization("int8", file)
+    with pytest.raises(InputError, match="is quantized already"):
+        load_program("m.pt2", EthosUCompileSpec("ethos-u55-128"), "a16w8")

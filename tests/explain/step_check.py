@@ -6,12 +6,11 @@ from __future__ import annotations
 from itertools import islice
 from unittest.mock import patch
 
-from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.encoding import declarations, engine_for
 from eqsat.egraph.engine import Budget, Engine, EngineError
+from eqsat.egraph.kinds import LeafValue
 from eqsat.egraph.log import Instance, Row
-from eqsat.explain.closure import Closure, Link
-from eqsat.explain.record import Record
+from eqsat.explain.record import Closure, Link, Record
 from eqsat.rules import RULES
 from eqsat.tensor.graph import Node, TensorGraph
 

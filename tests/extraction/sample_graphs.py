@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from extraction import ChoiceGraph, Infeasible, InvalidExtraction, Reduced, check
 from extraction.check import Choice
 from extraction.normal_form import NormalForm
-from extraction.reduce import export
-from extraction.reductions import drop_underivable
+from extraction.reductions import drop_underivable, export
 
 SMALL_COSTS = st.integers(0, 6)
 

@@ -16,7 +16,7 @@ import pytest
 
 from eqsat.ground.files import InputError
 from extraction import ChoiceGraph, Infeasible, SolverUnavailable, check, exact, extract, portfolio, stopping
-from extraction.neighbourhood import Neighbours
+from extraction.portfolio import Neighbours
 from extraction.stopping import is_over, stop_asked
 from tests.command import install, python
 

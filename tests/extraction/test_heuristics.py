@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from extraction import ChoiceGraph, Infeasible, check, dag_greedy, extract, reachable, reduce
 from extraction.dag_greedy import extract as greedy
 from extraction.lagrange import Budget, steps
-from extraction.neighbourhood import Neighbours
 from extraction.normal_form import NormalForm
-from extraction.reduce import export
-from extraction.reductions import drop_underivable, drop_unreachable
+from extraction.portfolio import Neighbours
+from extraction.reductions import drop_underivable, drop_unreachable, export
 from tests.extraction.sample_graphs import choice_graphs, choices
 from tests.sweeps import examples
 

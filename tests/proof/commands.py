@@ -11,34 +11,33 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.device.core.commands import (
+from eqsat.device.binary import Config
+from eqsat.device.core.numbers import NumberMachine
+from eqsat.device.core.operands import (
+    BRICK,
+    SAME,
     Accumulators,
     Activation,
     Banks,
     Block,
+    ByteRange,
     Chained,
     Convolution,
+    Dma,
+    DmaSide,
+    Element,
     Elementwise,
+    FeatureMap,
+    FixedPointScale,
+    Indices,
     InputScale,
+    Kernel,
     Operand,
     Output,
     Pooling,
     Resize,
     ResizedAxis,
     Scalar,
-)
-from eqsat.device.core.numbers import NumberMachine
-from eqsat.device.core.operands import (
-    BRICK,
-    SAME,
-    ByteRange,
-    Dma,
-    DmaSide,
-    Element,
-    FeatureMap,
-    FixedPointScale,
-    Indices,
-    Kernel,
 )
 from eqsat.device.core.registers import (
     AccInput,
@@ -58,7 +57,6 @@ from eqsat.device.ethos_u55 import registers as r55
 from eqsat.device.ethos_u85 import registers as r85
 from eqsat.device.ethos_u85.execution import TABLES
 from eqsat.device.run import UNKNOWN
-from eqsat.device.stream import Config
 from eqsat.proof.binary_machine import TermMachine
 from eqsat.proof.field import Lanes
 from eqsat.proof.functions import Ints

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from eqsat.tensor import makers  # noqa: F401 - rows use it
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND
-from eqsat.tensor.types import Array, Type
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
+from eqsat.tensor.types import Array, DType, Type
 from tests.forms import INTEGERS, OPEN, limits, value
 from tests.term import Term, chained  # noqa: F401 - rows use it
 

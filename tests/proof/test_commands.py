@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from eqsat.device.core.commands import Accumulators
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, Element, Indices, Kernel
+from eqsat.device.core.operands import Accumulators, ByteRange, Dma, DmaSide, Element, Indices, Kernel
 from eqsat.device.core.registers import AccInput, IfmUpscaleMode, PoolingMode
 from eqsat.device.ethos_u55.registers import AccFormat
 from eqsat.device.ethos_u85.registers import AccFormat as AccFormat85

@@ -10,7 +10,7 @@ import pytest
 from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, Prover, prove
 from eqsat.proof.counterexample import compare
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
 from eqsat.tensor.types import Array
 from tests.forms import CRASHES, INTEGERS, OPEN, SILENT, answers, value
 from tests.proof.near_misses import KINDS, Pair, combined, differs, pairs, witness

@@ -15,7 +15,7 @@ from eqsat import runs
 from eqsat.explain import explain
 from eqsat.options.options import Options
 from eqsat.report import compiled, write_page
-from eqsat.report.sides import Sides
+from eqsat.report.compiled import Sides
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps

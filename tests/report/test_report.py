@@ -11,10 +11,8 @@ import pytest
 from eqsat.bench.records import RunFiles
 from eqsat.ground.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
-from eqsat.report.compare import note
-from eqsat.report.data import geometric_mean
-from eqsat.report.tables import standings
-from eqsat.report.write import markdown, write
+from eqsat.report.data import geometric_mean, note
+from eqsat.report.write import markdown, standings, write
 from eqsat.vela.facts import version
 from tests import command
 from tests.bench.runs import EXPLICIT, FIELDS, TARGET

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from eqsat.egraph.attributes import Call
+from eqsat.egraph.kinds import Call
 from eqsat.rules.across import MAX_RANK, adjust, carry, pull, push, units_pulled, units_pushed
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eqsat.proof import prove
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND  # noqa: F401 - rows use it
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND  # noqa: F401 - rows use it
 from tests.rules import cases
 from tests.rules.cases import Drawn, looked_up
 from tests.rules.checks import check, fires, of_inputs, only, ops_of_output, shapes

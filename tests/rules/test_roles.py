@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.egraph.attributes import Call
+from eqsat.egraph.kinds import Call
 from eqsat.rules import roles
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move

@@ -15,9 +15,8 @@ from eqsat import runs
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.report import graphs
-from eqsat.runs import archive
-from eqsat.runs.archive import ArchiveError
 from eqsat.runs.codec import load_outline, outline
+from eqsat.runs.saved import MANIFEST, ArchiveError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.tosa import dumps
 from tests.command import python
@@ -102,14 +101,14 @@ def test_every_damaged_file_is_named(saved: Path, tmp_path: Path) -> None:
 
 def reseal(place: Path, change) -> None:
     """Rewrites a manifest with a valid seal, as someone who knows the format would."""
-    content = json.loads((place / archive.MANIFEST).read_text())
+    content = json.loads((place / MANIFEST).read_text())
     del content["seal"]
     change(content)
     for name in content["files"]:
         data = (place / name).read_bytes()
         content["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (place / archive.MANIFEST).write_text(json.dumps(content))
+    (place / MANIFEST).write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from cost_models.calibration import get_spread
 from eqsat.choice.compiled import Candidate
 from eqsat.ground.process import WorkerError
 from eqsat.options.options import Options
-from eqsat.search.comparison import verdict
-from eqsat.search.figures import Compared, GraphFigures
+from eqsat.search.figures import Compared, GraphFigures, verdict
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.oracle import price_compiled
 from eqsat.target import Target

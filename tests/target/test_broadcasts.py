@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.target.broadcasts import commands, merge_axes
+from eqsat.target.staging import commands, merge_axes
 from eqsat.tensor.types import Shape
 from eqsat.vela.compile import compile_graph
 from tests.term import inputs, outputs

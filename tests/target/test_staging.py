@@ -11,9 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from eqsat.target import FAMILIES, Family
-from eqsat.target.families import U55, U85
-from eqsat.target.native_chains import chains, step_cycles
-from eqsat.target.staging import reordering, ways, write_steps
+from eqsat.target.family import U55, U85
+from eqsat.target.staging import chains, reordering, step_cycles, ways, write_steps
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 

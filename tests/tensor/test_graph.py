@@ -9,7 +9,7 @@ from eqsat.tensor import makers, schema
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.op import broadcast
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
 from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of, occurrences
 from eqsat.tosa import dumps, loads
 from tests.graphs import residual

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import flatbuffers
@@ -9,15 +10,18 @@ import numpy as np
 import pytest
 from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
 
-from eqsat.ground.worker import Worker
+from eqsat.ground.worker import Pool, Worker
+from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Shape, Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import list_names, tensor_names
+from eqsat.tosa.locations import Origin, parse, read, text, union
 from eqsat.tosa.reference import compare
-from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
+from eqsat.vela.compile import compile_tosa
+from tests.graphs import channel_shuffle, conv_graph, operators, residual, transposed_relus
 from tests.reference import run_reference
 from tests.term import finish, graph, inputs, outputs
 
@@ -232,3 +236,93 @@ def test_written_names_are_those_in_the_file(names: list[str]) -> None:
     assert written.keys() == set(graph.live()) and len(set(written.values())) == len(written)
     for n, name in written.items():
         assert kept.nodes[read[name]].op == graph.nodes[n].op and kept.type(read[name]) == graph.type(n)
+
+
+ONE, TWO = Origin("conv2d_1", "features.0", "torch.nn.modules.conv.Conv2d", 4), Origin("relu", "", "", None)
+
+
+def located() -> bytes:
+    graph = residual()
+    return dumps(graph, {n: text([ONE, Origin(f"node_{n}")]) for n in operators(graph)})
+
+
+def test_origins_come_back() -> None:
+    graph, buffer = residual(), located()
+    names = list_names(graph)
+    wanted = {names[n]: (ONE, Origin(f"node_{n}")) for n in operators(graph)}
+    assert read(buffer) == wanted and set(wanted) <= set(tensor_names(buffer))
+    assert read(dumps(graph)) == {}
+
+
+def test_a_location_changes_no_graph_and_nothing_that_vela_makes(pool: Pool) -> None:
+    plain, buffer = dumps(residual()), located()
+    assert len(buffer) > len(plain) and dumps(loads(buffer)) == plain
+    for target in ("ethos-u55-128", "ethos-u85-256"):
+        a, b = (compile_tosa(x, Target.of(target), pool) for x in (plain, buffer))
+        assert (a.cycles, a.rows, a.footprint) == (b.cycles, b.rows, b.footprint)
+
+
+@pytest.mark.parametrize(
+    ("location", "origins"),
+    [
+        ("", ()),
+        (text([ONE, TWO]), (ONE, TWO)),
+        (json.dumps(ONE.record()), (ONE,)),
+        ("layer4/conv", (Origin("layer4/conv"),)),
+        ("{}", ()),
+        ("[3, null]", ()),
+        (
+            json.dumps(
+                {
+                    "event_id": 3,
+                    "aten_info": {"node_name": "tosa_conv2d_default_1", "operator_name": "tosa.CONV2D.default"},
+                    "torch_info": {
+                        "stack_trace": ["line"],
+                        "node_trace": [{"name": "convolution_1"}, {"name": "conv2d_1"}],
+                        "nn_module_stack": {"L__self__": ["", "Net"], "f": ["features.0", "Conv2d"]},
+                        "torch_fn": ["conv2d_1", "conv2d"],
+                    },
+                }
+            ),
+            (Origin("conv2d_1", "features.0", "Conv2d"),),
+        ),
+        (
+            json.dumps({"aten_info": {"node_name": "add"}, "torch_info": {"node_trace": "No node trace available."}}),
+            (Origin("add"),),
+        ),
+    ],
+)
+def test_what_a_location_may_say(location: str, origins: tuple[Origin, ...]) -> None:
+    assert parse(location) == origins
+
+
+def test_origins_are_shown_by_module_and_node_and_each_once() -> None:
+    assert [str(o) for o in (ONE, TWO, Origin("", "head"))] == ["features.0: conv2d_1", "relu", "head"]
+    assert union([(ONE, TWO), (TWO,)]) == (ONE, TWO)
+
+
+def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
+    """A small file may stand for an endless one: parts of a flatbuffer may be shared, as strings are that are written
+    once."""
+    (x,) = inputs("x:INT8[1,2,2,3]")
+    for _ in range(200):
+        x = x.reverse(3)
+    buffer = dumps(outputs(x), dict.fromkeys(range(1, 201), json.dumps([{"node": "n" * 100_000}])))
+    assert len(buffer) < 200_000 and 0 < len(read(buffer)) < 100
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "[" * 100_000,
+        '{"aten_info": 3}',
+        '{"aten_info": {}, "torch_info": []}',
+        '{"aten_info": {}, "torch_info": {"node_trace": [3]}}',
+    ],
+)
+def test_a_location_that_makes_no_sense_says_nothing(location: str) -> None:
+    graph = residual()
+    buffer = dumps(graph, {n: location for n in graph.live()})
+    assert all(not o.module for origins in read(buffer).values() for o in origins) and dumps(loads(buffer)) == dumps(
+        graph
+    )

@@ -11,10 +11,10 @@ import pytest
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
-from eqsat.tensor.ops.rescale import DOUBLE_ROUND
+from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
 from eqsat.tensor.types import Attrs
 from eqsat.tosa import dumps
-from eqsat.vela.fused import is_fused
+from eqsat.vela.patterns import is_fused
 from tests.device.verify import verify
 from tests.graphs import ON_THE_NEWEST_VELA
 from tests.term import Term, graph

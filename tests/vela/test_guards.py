@@ -14,8 +14,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import find_broken, is_misplaced, price_guards, violations
+from eqsat.vela.defects import Guard, find_broken, is_misplaced, price_guards, remedies, violations
 from eqsat.vela.patterns import Operator
 from tests.device.verify import verify
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus

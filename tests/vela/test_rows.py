@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.device.compile import compile_binary
+from eqsat.device.binary import compile_binary
 from eqsat.device.run import Device
 from eqsat.ground.worker import Worker
 from eqsat.target import Target

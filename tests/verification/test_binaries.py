@@ -17,9 +17,8 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
-from eqsat.vela.guards import violations
-from eqsat.verification.binaries import Binaries, find_culprit
-from eqsat.verification.checks import Checks, first_equal, tell, verify_offers
+from eqsat.vela.defects import violations
+from eqsat.verification.checks import Binaries, Checks, find_culprit, first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
 from tests.graphs import U55, U85, residual, transposed_relus
 from tests.term import inputs, outputs

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eqsat.device.binary import raw_of
 from eqsat.egraph.rule import Rule
-from eqsat.ground.worker import Worker
+from eqsat.ground.worker import Pool, Worker
 from eqsat.options.options import Options
-from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.recall import AnswerStore, KnownAnswer
+from eqsat.store.store import ANSWERS, Store
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from tests.graphs import U85
-from tests.planted import ABSORBED, NOT_GREATER, UNCLAMPED
+from eqsat.verification import equality
+from eqsat.verification.checks import Checks
+from eqsat.verification.equality import Attempt, Verifier
+from tests.fake_oracle import by_vela
+from tests.graphs import U55, U85, transposed_relus
+from tests.planted import ABSORBED, DROPPED, NOT_GREATER, UNCLAMPED
 from tests.proof.near_misses import pairs
-from tests.term import inputs, outputs
+from tests.term import graph, inputs, outputs
 
 
 @pytest.fixture
@@ -120,3 +132,126 @@ def test_where_nothing_can_be_compared_nothing_else_replaces_the_reference(optio
     *others, binary = result.warnings
     assert others and all("it could not be verified" in w for w in others)
     assert "the binary of the explicit graph could not be judged" in binary
+
+
+def rotated(*perms: tuple[int, ...], low: int = 0) -> TensorGraph:
+    """A RELU behind TRANSPOSEs."""
+    (x,) = inputs("x:INT8[1,2,3,4]")
+    for p in perms:
+        x = x.transpose(*p)
+    return outputs(x.relu(low))
+
+
+REFERENCE, EQUAL = rotated((0, 2, 3, 1), (0, 2, 3, 1)), rotated((0, 3, 1, 2))
+
+
+@pytest.fixture
+def verifier(pool: Pool) -> Verifier:
+    return Verifier(REFERENCE, U55, pool, Options())
+
+
+def test_equal_graphs_are_proved_and_others_are_not(verifier: Verifier, pool: Pool) -> None:
+    proof = verifier.begin(by_vela(EQUAL, U55, pool)).result()
+    assert proof.proved and 0 < proof.error_bound < 2.0**-60
+    for other in (rotated((0, 3, 1, 2), low=1), rotated((0, 2, 3, 1))):  # another value, another shape
+        candidate = by_vela(other, U55, pool)
+        assert not verifier.begin(candidate).result().proved
+        found = verifier._prove(candidate, search=True)
+        assert found.counterexample and found.error_bound == 1 and verifier.equality(candidate).counterexample
+
+
+def test_a_binary_is_proved_to_compute_the_reference(verifier: Verifier, pool: Pool) -> None:
+    """Or else what its graph does, as of stock's graph where that is not proved."""
+    right, other = (by_vela(g, U55, pool) for g in (EQUAL, rotated((0, 3, 1, 2), low=1)))
+    assert verifier.prove_binary(right, raw_of(right.estimate), 60).proved
+    assert verifier.prove_binary(other, raw_of(other.estimate), 60).proved
+    wrong = verifier.prove_binary(right, raw_of(other.estimate), 60)
+    assert not wrong.proved and wrong.undecided
+
+
+def test_a_proof_that_takes_too_long_says_so(verifier: Verifier, pool: Pool) -> None:
+    candidate = by_vela(EQUAL, U55, pool)
+    late = verifier.prove_binary(candidate, raw_of(candidate.estimate), 1e-9)
+    assert not late.proved
+    assert re.search("of (computing|processor time)", late.undecided[0]), "the worker's limit, or what is left"
+
+
+def test_a_proof_that_takes_too_much_memory_says_so(
+    verifier: Verifier, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equality, "_PROOF_MIB", 1)
+    candidate = by_vela(EQUAL, U55, pool)
+    (why,) = verifier.prove_binary(candidate, raw_of(candidate.estimate), 60).undecided
+    assert "memory limit" in why
+
+
+def test_a_graph_is_proved_though_the_worker_is_killed(verifier: Verifier, pool: Pool) -> None:
+    candidate, other = (by_vela(g, U55, pool) for g in (EQUAL, REFERENCE))
+    assert verifier.begin(candidate).result().proved
+    process = verifier._worker._worker._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    assert verifier.begin(other).result().proved
+
+
+QUICK = Options(effort=1)
+BLAMED = "though it was proved equal: the proof is wrong, please report this with the model"
+
+
+def proves_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Verifier, "_attempt", lambda *_, **__: Attempt(True, error_bound=0.0))
+
+
+def is_blamed_on_the_proof(result: Result) -> bool:
+    told = [w for w in result.warnings if w.endswith(BLAMED)]
+    assert all(w.startswith("a candidate was not used: it differs from the graph") for w in told)
+    assert not any("Vela" in w for w in result.warnings), result.warnings
+    return bool(told)
+
+
+def test_a_wrong_proof_is_caught_on_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    proves_all(monkeypatch)
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(QUICK, rules=(DROPPED,)))
+    assert (result.chosen, result.verified, result.binary_verified) == ("explicit", True, True)
+    assert is_blamed_on_the_proof(result)
+
+
+def test_a_wrong_proof_of_stocks_graph_is_caught_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    proves_all(monkeypatch)
+    explicit, stock = (dumps(graph("x:INT8[1,16,16,16]", lambda x, zero=zero: x.relu(zero))) for zero in (2, 3))
+    result = optimize_tosa(explicit, U55, stock=stock, options=QUICK)
+    assert result.chosen != "stock" and (result.stock_verified, result.stock_proved) == (False, False)
+
+
+def test_a_remembered_answer_with_a_wrong_proof_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pool: Pool
+) -> None:
+    """Whoever can write the store puts another graph in, with its figures and a right checksum."""
+    explicit, wrong = transposed_relus(), transposed_relus(1)
+
+    def answered(place: Path) -> Result:
+        return optimize_tosa(dumps(explicit), U55, options=QUICK, store=AnswerStore(place))
+
+    first = answered(tmp_path / "store.sqlite")
+    shutil.copy(tmp_path / "store.sqlite", tmp_path / "poisoned.sqlite")
+    cycles = by_vela(wrong, U55, pool).figures.cycles
+    store = Store(tmp_path / "poisoned.sqlite")
+    for name, raw in store.family(ANSWERS, "").items():
+        if not (known := KnownAnswer.unpack(raw)).choice:
+            store.put(ANSWERS, {name: KnownAnswer("eqsat", "", cycles, known.settings, dumps(wrong)).pack()})
+    store.close()
+    proves_all(monkeypatch)
+    again = answered(tmp_path / "poisoned.sqlite")
+    assert is_blamed_on_the_proof(again) and not again.remembered
+    assert (again.verified, again.tosa) == (True, first.tosa)
+
+
+def test_the_binary_of_a_graph_that_differs_itself_is_not_called_wrong(pool: Pool) -> None:
+    explicit, wrong = transposed_relus(), transposed_relus(1)
+    warnings: list[str] = []
+    checks = Checks(explicit, U55, pool, QUICK, warnings)
+    candidate = by_vela(wrong, U55, pool)
+    verdict = checks.binaries.verdict(candidate)
+    assert verdict.equal is None and verdict.reason.startswith("the graph itself differs")
+    assert checks.compare(candidate) is None and not checks.miscompiled
+    assert len(warnings) == 1 and "Vela" not in warnings[0]

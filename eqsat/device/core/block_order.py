@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsat.device.core.memory import tiles
+from eqsat.device.core.memory import of_map, overlap, tiles
 from eqsat.device.core.operands import FeatureMap, Kernel
-from eqsat.device.core.touched import of_map, overlap
 from eqsat.target.family import HWC, Family
 from eqsat.tensor.types import Array
 

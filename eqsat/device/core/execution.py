@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
 
 from eqsat.device.core.arithmetic import Scales
-from eqsat.device.core.commands import (
+from eqsat.device.core.block_order import Blocks, Reading
+from eqsat.device.core.decoding import Decoder
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of
+from eqsat.device.core.memory import Accesses, of_copy, of_kernel
+from eqsat.device.core.operands import (
+    SAME,
     Accumulators,
     Activation,
+    ByteRange,
     Chained,
     Command,
     Computation,
     Convolution,
+    Dma,
+    Element,
     Elementwise,
+    FeatureMap,
+    FixedPointScale,
     Operand,
     Output,
     Pooling,
     Resize,
     Scalar,
 )
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.machine import COMPARISONS, Machine, V, Window, operator_of
-from eqsat.device.core.operands import SAME, ByteRange, Dma, Element, FeatureMap, FixedPointScale
 from eqsat.device.core.registers import (
     AccInput,
     ActivationReverse,
     ElementwiseMode,
     IfmUpscaleMode,
+    Layouts,
+    PoolingMode,
     ResizeMode,
     Rounding,
+    instructions,
 )
-from eqsat.target.family import HWC, Core
+from eqsat.target.family import HWC, Core, Family
 
 #: The axis of [height, width, depth] along which results are reversed.
 _REVERSED = {ActivationReverse.H: 0, ActivationReverse.W: 1, ActivationReverse.C: 2}
@@ -214,3 +227,72 @@ class Execution(ABC, Generic[V]):
             machine.write(out.map, values)
             self._chained.clear()  # the chain ends here
         return values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandSet:
+    """A set of commands.
+
+    Its functions take a command that is neither a wait nor the end, and raise DeviceError.
+
+    layouts: the instructions of the set.
+    decoder: makes the commands from instructions.
+    execution: a run on a machine.
+    buffers: the part of the NPU's own memory that a kernel's blocks take, where tables can lie in it, too.
+    input_channels: how many channels are read at a time, None if each result reads those of its own place alone.
+    no_room: why the blocks are impossible, empty if they are possible.
+    dependency: the largest BLOCKDEP.
+    tables: KiB of the memory of tables.
+    0: tables lie in the shared memory, whose size is in a stream's header.
+    """
+
+    layouts: Layouts
+    decoder: type[Decoder]
+    execution: type[Execution[Any]]
+    buffers: Callable[[Computation, int], tuple[ByteRange, ...]]
+    input_channels: Callable[[Convolution | Pooling, Core], int | None]
+    no_room: Callable[[Computation, Family, Core], str]
+    dependency: int
+    tables: int = 0
+
+    def decode(self, stream: Sequence[int]) -> Iterator[Any]:
+        """Returns the commands of a stream's words, including waits and the end.
+
+        Raises DeviceError, also for words behind the end.
+        """
+        return self.decoder().decode(list(instructions(stream, self.layouts)))
+
+    def accesses(self, c: Command, internal: int) -> Accesses:
+        """Returns the bytes that a command reads and writes; `internal`: bytes of the NPU's own memory."""
+        match c:
+            case Dma():
+                return of_copy(c)
+            case Convolution():
+                read: tuple[object, ...] = (c.ifm, c.ifm2, *c.weights, *c.scales)
+            case Pooling():
+                read = (c.ifm if c.mode != PoolingMode.NONE else None, c.ifm2, *c.scales)
+            case Elementwise():
+                read = c.operands
+            case Resize():
+                read = (c.ifm,)
+        return of_kernel(
+            (*read, self.execution.table_place(c.output, internal)), c.output.map, self.buffers(c, internal)
+        )
+
+    def blocks(self, c: Command, core: Core) -> Blocks | None:
+        """Returns the blocks of a kernel, None for a copy."""
+        match c:
+            case Dma():
+                return None
+            case Convolution() | Pooling():
+                is_product = isinstance(c, Convolution) and c.matrices
+                readings = [] if c.ifm2 is None else [Reading(c.ifm2, whole=is_product)]
+                if isinstance(c, Convolution) or c.mode != PoolingMode.NONE:
+                    readings.append(Reading(c.ifm, c.kernel, c.upscale.factor, self.input_channels(c, core)))
+            case Elementwise():
+                readings = [Reading(m) for m in c.operands if isinstance(m, FeatureMap)]
+            case Resize():
+                readings = [Reading(c.ifm, resized=(c.y, c.x))]
+        out = c.output
+        written = out.map if isinstance(out.map, FeatureMap) and not out.is_turned else None
+        return Blocks(out.shape, c.block.shape, c.block.dependency, written, tuple(readings))

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from eqsat.device.core.commands import ResizedAxis
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap, Kernel
+from eqsat.device.core.operands import ByteRange, Dma, Element, FeatureMap, Kernel, ResizedAxis
 from eqsat.device.core.registers import IfmUpscaleMode, Rounding
 from eqsat.target.family import HWC
 from eqsat.tensor import makers

@@ -1,13 +1,30 @@
-"""The operands of operations of every family: elements, tensors in memory, windows; and waits."""
+"""The commands of every family, and their operands: elements, tensors in memory, windows; and waits."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.registers import ActivationFormat
+from eqsat.device.core.registers import (
+    AccInput,
+    ActivationFormat,
+    ActivationReverse,
+    ActivationTranspose,
+    ElementwiseMode,
+    IfmUpscaleMode,
+    KernelDecomposition,
+    PoolingMode,
+    ResizeMode,
+    Rounding,
+    RoundingMode,
+    WeightFormat,
+    WeightOrder,
+    WeightSparsity,
+)
+from eqsat.target.family import HWC
 
 #: Channels of a brick in the format NHCWB16.
 BRICK = 16
@@ -198,3 +215,234 @@ class Stop:
     """OP_STOP."""
 
     offset: int
+
+
+# The commands of all families: each holds everything that the registers said when it was issued.
+#
+# What a family does not have is left at its default.
+# Source: Vela's `ethos_u55_register_cs_generator.cpp` and `ethos_u85_register_cs_generator.cpp` (Apache-2.0).
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """An operand or result of the output's shape in a chaining buffer of the NPU, which never reaches memory."""
+
+    buffer: int
+    element: Element
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An operand that is one number, which is in the stream."""
+
+    value: int
+    element: Element
+    zero_point: int
+
+
+Operand = FeatureMap | Chained | Scalar
+#: (offset, step, scale) of an axis that is resized.
+ResizedAxis = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The processing of a result after its scaling.
+
+    function, clip_range: the family's own enumerations.
+    minimum, maximum: bits of the registers.
+    table: index of a table among those of the function's size; None if the function tells it.
+    """
+
+    function: IntEnum
+    clip_range: IntEnum
+    minimum: int
+    maximum: int
+    table: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The result of an operation and what is done to it.
+
+    shape: (height, width, depth) before `transpose` and `reverse`; `map` has those after.
+    map: None if only accumulators are kept.
+    scale: None if each channel has its own, or if there is none.
+    """
+
+    shape: HWC
+    map: FeatureMap | Chained | None
+    scale: FixedPointScale | None
+    rounding: RoundingMode
+    activation: Activation
+    transpose: ActivationTranspose = ActivationTranspose.HWC
+    reverse: ActivationReverse = ActivationReverse.NONE
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether results are transposed or reversed when written."""
+        return (self.transpose, self.reverse) != (ActivationTranspose.HWC, ActivationReverse.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """The accumulators of an operation.
+
+    format: the family's own enumeration.
+    input: their initial values.
+    output: whether they go to the output; otherwise they are kept for the next operation.
+    """
+
+    format: IntEnum
+    input: AccInput = AccInput.RESET
+    output: bool = True
+
+    @property
+    def bits(self) -> int:
+        """Bits of an accumulator. Raises DeviceError for one that holds no integers."""
+        if not self.format.name.startswith("I"):
+            raise DeviceError(f"the model does not know {self.format.name}")
+        return int(self.format.name[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Banks:
+    """The banks of shared memory of a kernel's blocks.
+
+    inputs_end: the bank behind the inputs.
+    second_start: the first bank of the second input, None if there is none.
+    accumulators_start: the first bank of accumulators.
+    """
+
+    inputs_end: int
+    second_start: int | None
+    accumulators_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The blocks into which the work is cut: weights are stored in their order.
+
+    shape: (height, width, depth) of a block of the OFM.
+    dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.
+    micro: (height, width) of the micro blocks that are computed at once; None if the NPU has one kind.
+    banks: None if inputs and accumulators have memories of their own.
+    """
+
+    shape: HWC
+    dependency: int
+    micro: tuple[int, int] | None = None
+    banks: Banks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """OP_CONV or OP_DEPTHWISE.
+
+    weights: a stream for each core or decoder.
+    scales: streams of biases and scales of each channel, none if there is one scale.
+    ifm2: the second matrix, [1, out, in], or the initial accumulators; else None.
+    matrices: whether it is a product of matrices.
+    format: None if weights have one format.
+    """
+
+    offset: int
+    depthwise: bool
+    ifm: FeatureMap
+    output: Output
+    kernel: Kernel
+    upscale: IfmUpscaleMode
+    order: WeightOrder
+    decomposition: KernelDecomposition
+    weights: tuple[ByteRange, ...]
+    scales: tuple[ByteRange, ...]
+    accumulators: Accumulators
+    block: Block
+    ifm2: FeatureMap | None = None
+    matrices: bool = False
+    format: WeightFormat | None = None
+    sparsity: WeightSparsity = WeightSparsity.NONE
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """[out, height, width, in], in which the last is 1 for a depthwise convolution."""
+        inputs = 1 if self.depthwise else self.ifm.depth
+        return self.output.shape[2], self.kernel.height, self.kernel.width, inputs
+
+    @property
+    def is_part_kernel_first(self) -> bool:
+        return not self.depthwise and self.order == WeightOrder.PART_KERNEL_FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """OP_POOL.
+
+    scales: streams if each channel has its own scale.
+    ifm2: the initial accumulators, None if they do not come from memory.
+    """
+
+    offset: int
+    mode: PoolingMode
+    ifm: FeatureMap
+    output: Output
+    kernel: Kernel
+    upscale: IfmUpscaleMode
+    scales: tuple[ByteRange, ...]
+    accumulators: Accumulators
+    block: Block
+    ifm2: FeatureMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputScale:
+    """The factor by which an operand is multiplied first.
+
+    double: by how many bits the first of two roundings lies lower.
+    """
+
+    scale: FixedPointScale = SAME
+    rounding: RoundingMode = Rounding.NATURAL
+    double: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """OP_ELEMENTWISE.
+
+    operands: IFM and, of a binary operation, IFM2.
+    inputs: the scale of each operand.
+    reversed: whether IFM2 is the first operand.
+    """
+
+    offset: int
+    mode: ElementwiseMode
+    operands: tuple[Operand, ...]
+    inputs: tuple[InputScale, ...]
+    upscale: IfmUpscaleMode
+    output: Output
+    accumulators: Accumulators
+    block: Block
+    reversed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """OP_RESIZE.
+
+    y, x: (offset, step, scale) of each axis; position k of the output lies at (offset + k * step) / scale of the input.
+    """
+
+    offset: int
+    mode: ResizeMode
+    ifm: FeatureMap
+    output: Output
+    y: ResizedAxis
+    x: ResizedAxis
+    accumulators: Accumulators
+    block: Block
+
+
+Computation = Convolution | Pooling | Elementwise | Resize
+Command = Computation | Dma

@@ -5,28 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eqsat.device.core.commands import (
+from eqsat.device.core.decoding import Decoder as AnyDecoder
+from eqsat.device.core.decoding import number
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import (
     Accumulators,
     Banks,
     Block,
+    ByteRange,
     Convolution,
+    Dma,
+    DmaSide,
     Elementwise,
+    FixedPointScale,
     InputScale,
     Operand,
     Output,
     Pooling,
     Scalar,
 )
-from eqsat.device.core.decoding import Decoder as AnyDecoder
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FixedPointScale
 from eqsat.device.core.registers import (
     DmaStrideMode,
     ElementwiseMode,
+    Instruction,
     OfmScaleMode,
 )
-from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.registers import (
     AccFormat,
     IfmScaleMode,

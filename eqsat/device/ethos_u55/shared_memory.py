@@ -7,11 +7,10 @@ Blocks of inputs and accumulators are held twice: one is filled while the other 
 from __future__ import annotations
 
 from eqsat.device.core.block_order import no_block, round_up
-from eqsat.device.core.commands import Banks, Computation, Convolution, Elementwise, Pooling
-from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.operands import Banks, ByteRange, Computation, Convolution, Elementwise, FeatureMap, Pooling
 from eqsat.device.core.registers import PoolingMode
+from eqsat.device.ethos_u55.execution import deep_channels
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction
-from eqsat.device.ethos_u55.weights import deep_channels
 from eqsat.target.family import Core, Family, SharedMemory
 
 #: Bytes of a bank of shared memory.

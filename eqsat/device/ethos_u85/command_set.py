@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.device.core.command_set import CommandSet
+from eqsat.device.core.execution import CommandSet
 from eqsat.device.ethos_u85.decoding import Decoder
 from eqsat.device.ethos_u85.execution import Execution
 from eqsat.device.ethos_u85.registers import LAYOUTS

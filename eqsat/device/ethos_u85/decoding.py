@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqsat.device.core.commands import (
+from eqsat.device.core.decoding import Decoder as AnyDecoder
+from eqsat.device.core.decoding import number
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import (
     Accumulators,
     Block,
+    ByteRange,
     Chained,
     Convolution,
+    Dma,
+    DmaSide,
     Elementwise,
+    FeatureMap,
+    Indices,
     InputScale,
     Operand,
     Output,
@@ -18,10 +26,6 @@ from eqsat.device.core.commands import (
     ResizedAxis,
     Scalar,
 )
-from eqsat.device.core.decoding import Decoder as AnyDecoder
-from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.instructions import Instruction
-from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap, Indices
 from eqsat.device.core.registers import (
     AccInput,
     ActivationReverse,
@@ -29,13 +33,13 @@ from eqsat.device.core.registers import (
     DmaStrideMode,
     ElementwiseMode,
     IfmUpscaleMode,
+    Instruction,
     OfmScaleMode,
     ResizeMode,
     Rounding,
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.core.state import number
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
     AccOutput,

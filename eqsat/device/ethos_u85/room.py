@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 from eqsat.device.core.block_order import no_block, round_up
-from eqsat.device.core.commands import Computation, Convolution, Pooling
-from eqsat.device.core.operands import BRICK, FeatureMap
+from eqsat.device.core.operands import BRICK, Computation, Convolution, FeatureMap, Pooling
 from eqsat.device.core.registers import AccInput, ActivationFormat, PoolingMode
-from eqsat.device.ethos_u85.weights import order_of
+from eqsat.device.ethos_u85.execution import order_of
 from eqsat.target.family import Core, Family, SplitMemory
 
 #: Input channels that a sum over the depth reads at a time.

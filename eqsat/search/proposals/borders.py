@@ -15,7 +15,7 @@ from functools import partial
 from math import isqrt, prod
 
 from eqsat.choice.compiled import Candidate, Compiled
-from eqsat.choice.copies import write_copy
+from eqsat.choice.writer import write_copy
 from eqsat.search.proposal import Asking, State, one_by_one
 from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.types import Shape

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial, reduce
 
-from eqsat.choice.copies import with_needed_copies
+from eqsat.choice.writer import with_needed_copies
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.search.proposals.orders import swaps, with_swap
 from eqsat.tensor.graph import Rewritten, TensorGraph

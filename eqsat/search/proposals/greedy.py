@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eqsat.options.plugins import check_extraction
+from eqsat.options.options import check_extraction
 from eqsat.search.proposal import Ask, Asking, State
 from extraction import Extraction, Infeasible, extract
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
-from eqsat.vela.occupancy import get_occupied, in_use
+from eqsat.vela.table import get_occupied, in_use
 
 #: Names of Vela's options.
 _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"

@@ -20,8 +20,7 @@ from eqsat.options.options import CYCLES, PARETO, SRAM
 from eqsat.search.proposal import Ask, Asking, State
 from eqsat.tensor.stripes import Region, cuts, find_needed, is_of_channels, write_stripes
 from eqsat.tensor.types import Array, Shape
-from eqsat.vela.occupancy import get_occupied, in_use
-from eqsat.vela.table import InSram
+from eqsat.vela.table import InSram, get_occupied, in_use
 
 #: Numbers of stripes that are tried.
 _PARTS = (2, 3, 4, 6, 8, 12, 16)

@@ -19,11 +19,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.allowed import Allowed
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows  # noqa: F401 - add operators
+from eqsat.tensor.ops import indexing, leaves, moving, pointwise, windows  # noqa: F401 - add operators
 from eqsat.tensor.ops.op import OPS, NotModelled, Op
-from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
+from eqsat.tensor.types import Allowed, Array, Attrs, DType, GraphError, Type, Unpredictable
 
 __all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "exact_value", "infer"]
 

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.allowed import Allowed
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, alike, define, wide
-from eqsat.tensor.types import Array, GraphError, Shape, Type
+from eqsat.tensor.types import Allowed, Array, DType, GraphError, Shape, Type
 
 #: Values of ResizeMode in the TOSA schema.
 NEAREST, BILINEAR = 1, 2

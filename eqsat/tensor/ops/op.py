@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eqsat.tensor.allowed import Allowed
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import Array, Attrs, GraphError, Shape, Type
+from eqsat.tensor.types import Allowed, Array, Attrs, DType, GraphError, Shape, Type
 
 Attributes = Mapping[str, Any]
 #: Returns the type of the result for (attributes, types of the operands), or raises GraphError.

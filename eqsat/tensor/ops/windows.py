@@ -1,4 +1,4 @@
-"""Products and poolings over windows, in TOSA's fixed layouts: convolutions, MATMUL, pools.
+"""Products and poolings over windows in TOSA's fixed layouts (convolutions, MATMUL, pools), reductions and ARGMAX.
 
 Activations are [N, H, W, C].
 Weights of CONV2D and TRANSPOSE_CONV2D are [OC, KH, KW, IC], those of DEPTHWISE_CONV2D are [KH, KW, C, M].
@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Infer, always, define, wide
-from eqsat.tensor.ops.rescale import rescale
-from eqsat.tensor.types import Array, GraphError, Shape, Type
+from eqsat.tensor.ops.op import (
+    ALONG_AXIS,
+    ZERO_POINTS,
+    Attributes,
+    Evaluate,
+    Infer,
+    NotModelled,
+    always,
+    axis_of,
+    define,
+    infer_reduced,
+    wide,
+)
+from eqsat.tensor.ops.pointwise import rescale
+from eqsat.tensor.types import Array, DType, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
 _mac = partial(define, "mac")
@@ -255,3 +267,30 @@ _mac(
     running=lambda attrs, xs, t: _total_and_count(wide(xs[0]) - attrs["in_zp"][0], attrs, t)[0],
     roles="nHWc->nHWc",
 )
+
+
+def _along(function: Callable[..., Any]) -> Evaluate:
+    return lambda attrs, xs, t: np.asarray(function(xs[0], attrs["axis"], keepdims=True))
+
+
+_reducing = partial(define, "axial", operands=1, shown=("axis",), along=ALONG_AXIS)
+_FLOATS = NotModelled("is defined for floats only, which the reference model computes")
+
+_reducing(
+    "reduce_sum",
+    infer=infer_reduced,
+    integer=lambda attrs, xs, t: np.asarray(np.sum(wide(xs[0]), attrs["axis"], keepdims=True)),
+    overflows=always,
+    running=lambda attrs, xs, t: np.asarray(np.cumsum(wide(xs[0]), attrs["axis"])),
+)
+for _name, _function in (("max", np.max), ("min", np.min), ("any", np.any), ("all", np.all)):
+    _reducing(f"reduce_{_name}", infer=infer_reduced, integer=_along(_function))
+_reducing("reduce_product", infer=infer_reduced, integer=_FLOATS)
+
+
+def _argmax(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    axis = axis_of(attrs, len(xs[0].shape))
+    return Type(xs[0].shape[:axis] + xs[0].shape[axis + 1 :], "INT32")
+
+
+_reducing("argmax", infer=_argmax, integer=lambda attrs, xs, t: np.asarray(np.argmax(xs[0], attrs["axis"])))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.core.commands import Activation
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
-from eqsat.device.core.operands import Element
+from eqsat.device.core.operands import Activation, Element
 from eqsat.device.ethos_u55.execution import Execution
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
-from eqsat.target.families import U55
+from eqsat.target.family import U55
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
 RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from ethosu import mlw_codec
 
-from eqsat.device.core.commands import Accumulators, Activation, Block, Convolution, Output
 from eqsat.device.core.errors import DeviceError
-from eqsat.device.core.operands import Element, FeatureMap, Kernel
+from eqsat.device.core.operands import Accumulators, Activation, Block, Convolution, Element, FeatureMap, Kernel, Output
 from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.core.weight_stream import scales
+from eqsat.device.ethos_u55.execution import order_of, weights
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, RoundMode
-from eqsat.device.ethos_u55.weights import order_of, weights
-from eqsat.target.families import U55
+from eqsat.target.family import U55
 from tests.sweeps import some
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.core.commands import Activation, Output
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.numbers import NumberMachine
-from eqsat.device.core.operands import SAME, ByteRange, Element
+from eqsat.device.core.operands import SAME, Activation, ByteRange, Element, Output
 from eqsat.device.core.registers import Rounding
 from eqsat.device.ethos_u85.execution import Execution
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
-from eqsat.target.families import U85
+from eqsat.target.family import U85
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
 activated = Execution(U85.cores["ethos-u85-256"], NumberMachine(1, {}, 0)).activate

@@ -6,16 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.compile import compile_binary
-from eqsat.device.core.commands import Convolution
+from eqsat.device.binary import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.operands import Convolution
 from eqsat.device.core.registers import WeightFormat, WeightSparsity
-from eqsat.device.core.weight_order import Order
-from eqsat.device.core.weight_stream import scales
-from eqsat.device.ethos_u85 import weights as module
-from eqsat.device.ethos_u85.execution import weights_of
-from eqsat.device.ethos_u85.weights import weights
+from eqsat.device.core.weight_stream import Order, scales
+from eqsat.device.ethos_u85 import execution as module
+from eqsat.device.ethos_u85.execution import weights, weights_of
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
