@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
@@ -56,7 +56,8 @@ def vela(buffer: bytes, flags: list[str]) -> dict[str, Any]:
     if there < wanted:
         raise ValueError(f"its binary has only {there} of {wanted} outputs")
     results = _results(tables, block)
-    return {**figures(asked, model, results), "raw": _raw_output(model, tables, results)}
+    found = figures(asked, model, results)
+    return {**found, "raw": _raw_output(model, tables, found["rows"])}
 
 
 def figures(asked: Configuration, model: Any, results: Mapping[str, str]) -> dict[str, Any]:
@@ -207,7 +208,9 @@ def _results(tables: dict[str, Any], block: Any) -> dict[str, str]:
     return {k: block.Operators(n).Outputs(0).decode() for k, n in numbers.items() if 0 <= n < block.OperatorsLength()}
 
 
-def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) -> RawOutput:
+def _raw_output(model: Any, tables: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> RawOutput:
+    """Returns the raw output; rows: the records of Vela's table."""
+    queued = _rows_queued(tables)
     inputs, outputs = (
         [([int(n) for n in t.shape], int(t.element_size), int(t.region), int(t.address)) for t in tensors]
         for tensors in (model.inputs, model.outputs)
@@ -219,17 +222,9 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
         "scratch_fast": int(model.scratch_fast.size),
         "inputs": inputs,
         "outputs": outputs,
-        "operators": _list_queued(tables, results),
-        "rows": _rows_queued(tables),
+        "operators": [(offset, source) for offset, row in queued if (source := rows[row]["source"])],
+        "rows": queued,
     }
-
-
-def _list_queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Returns (offset of its last command, result of its TOSA operator) of each operation made from one."""
-    source = {row[0]: row[1] for row in tables["optimised"].data}
-    queue = _by_column(tables["queue"])
-    found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)
-    return [(offset, name) for offset, name in found if name]
 
 
 def _rows_queued(tables: dict[str, Any]) -> list[tuple[int, int]]:
