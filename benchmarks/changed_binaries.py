@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.study import Study, as_text, listed, markdown_table
 from eqsat.bench.records import Record
-from eqsat.device.binary import Binary, binary_of, raw_of
+from eqsat.device.binary import Binary, compile_binary
 from eqsat.device.core.registers import Instruction
 from eqsat.device.verification import judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
@@ -39,7 +39,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import pack, run_samples
-from eqsat.vela.compile import LostOutputs, compile_graph
 from tests.device.planted import with_commands
 from tests.random_graphs import PROFILES, REFUSED, random_graph
 
@@ -171,8 +170,8 @@ def _subject(name: str, graph: TensorGraph, target: str, via: Pool) -> Subject |
     buffer = dumps(graph)
     graph = loads(buffer)
     try:
-        binary = binary_of(raw_of(compile_graph(graph, Target.of(target), via)))
-    except (WorkerError, LostOutputs):
+        binary = compile_binary(dumps(graph), Target.of(target), via)
+    except WorkerError:
         return None
     if len(binary.commands()) > _MOST_COMMANDS or len(binary.read_only) < 16 or len(graph.inputs) != len(binary.inputs):
         return None

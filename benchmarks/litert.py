@@ -28,15 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.study import TARGETS, arguments, listed
+from benchmarks.tflite import compile_tflite, count_cycles
 from eqsat.bench import isolated
 from eqsat.bench.cells import LITERT, Model, key, model_sets, sources
 from eqsat.bench.measure import in_best_settings
 from eqsat.bench.records import Record, RunFiles
 from eqsat.ground.files import InputError
 from eqsat.ground.worker import Pool
-from eqsat.search.figures import count_cycles
 from eqsat.target.accelerators import parse_target
-from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import by_operator
 
@@ -99,7 +98,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[Record, list
     compiled_for = parse_target(target)
     with Pool(1) as pool:
         started = time.perf_counter()
-        estimate, settings = in_best_settings(compiled_for, partial(compile_tflite, buffer, via=pool))
+        estimate, settings = in_best_settings(compiled_for, partial(compile_tflite, buffer, via=pool), count_cycles)
         seconds["vela"] = time.perf_counter() - started
     return (
         {
@@ -113,7 +112,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[Record, list
             "cpu_operators": estimate.cpu_operators,
             "memory": {k: m for k, m in estimate.memory.items() if any(m.values())},
             "settings": [settings],
-            "tflite_bytes": estimate.binary[0],
+            "tflite_bytes": len(estimate.stream),
             "seconds": {k: round(v, 3) for k, v in seconds.items()},
             "verified": None,
         },

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.study import about, arguments, listed, markdown_table, write_about, write_lines, write_text
+from benchmarks.tflite import compile_tflite
 from cost_models import calibration
 from cost_models.calibration import Calibration, Constant
 from cost_models.command_stream import price
@@ -48,7 +49,7 @@ from eqsat.ground.process import WorkerError
 from eqsat.ground.registry import Registry
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
-from eqsat.vela.compile import Estimate, compile_tflite, compile_tosa
+from eqsat.vela.compile import Estimate, compile_tosa
 
 #: The system configurations of Arm's evaluation kit that the public cells were measured with.
 _SYSTEMS = {
@@ -69,6 +70,7 @@ Model = Callable[[bytes, Target], float]
 class Cell:
     """A model on a target, compiled, with the cycles that were measured.
 
+    cycles: Vela's total. streams: the command streams.
     group: the family of configurations, or "single operators".
     """
 
@@ -76,7 +78,8 @@ class Cell:
     target: Target
     memory_mode: str
     measured: int
-    estimate: Estimate
+    cycles: int
+    streams: Sequence[bytes]
     group: str
 
     @property
@@ -84,7 +87,7 @@ class Cell:
         return f"{self.model} {self.target.accelerator} {self.memory_mode}"
 
     def price(self, by: Model) -> float:
-        return sum(by(stream, self.target) for stream in self.estimate.streams)
+        return sum(by(stream, self.target) for stream in self.streams)
 
 
 def read_cells(paths: Iterable[Path]) -> list[dict[str, str]]:
@@ -130,15 +133,25 @@ def compile_cells(
             mode = row.get("memory_mode") or ""
             try:
                 target, path = target_of(row, ini), _file(folder, row["model"])
-                compiled = (compile_tosa if path.suffix == ".tosa" else compile_tflite)(read_bytes(path), target, via)
-                if not compiled.streams:
+                compiled, streams = _compile(path, target, via)
+                if not streams:
                     raise InputError("it has no commands for the NPU")
-                for stream in compiled.streams:
+                for stream in streams:
                     price(stream, target)
             except (ValueError, WorkerError) as e:
                 skipped.append(f"{row['model']} {row['target']} {mode}: {e}")
                 continue
-            yield Cell(row["model"], target, mode, int(row["measured_fvp"]), compiled, _group(target, compiled))
+            measured, group = int(row["measured_fvp"]), _group(target, compiled)
+            yield Cell(row["model"], target, mode, measured, compiled.cycles, streams, group)
+
+
+def _compile(path: Path, target: Target, via: Worker) -> tuple[Estimate, Sequence[bytes]]:
+    """Returns Vela's estimate of a .tosa or .tflite file, and its command streams."""
+    if path.suffix == ".tosa":
+        compiled = compile_tosa(read_bytes(path), target, via)
+        return compiled, [compiled.stream]
+    parts = compile_tflite(read_bytes(path), target, via)
+    return parts, parts.streams
 
 
 def _file(folder: Path, name: str) -> Path:
@@ -162,7 +175,7 @@ def _group(target: Target, compiled: Estimate) -> str:
 def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> list[Record]:
     """Returns a record for each cell, with its prices by all cost models; raises DeviceError."""
     models: dict[str, Callable[[Cell], float]] = {
-        "vela": lambda c: c.estimate.cycles,
+        "vela": lambda c: c.cycles,
         "uncalibrated": lambda c: c.price(lambda s, t: price(s, t, calibration.vela_constants(t)).cycles),
         "calibrated": lambda c: c.price(lambda s, t: price(s, t).cycles),
         **{name: lambda c, f=f: c.price(f) for name, f in own.items()},  # type: ignore[misc]

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, NamedTuple
 
-from cost_models.calibration import Calibration, calibration, extremes
+from cost_models.calibration import Calibration, extremes
 from cost_models.commands import Issued, price_commands
 from cost_models.machine import hardware_of
 from eqsat.device.binary import read_header
@@ -96,7 +96,7 @@ def price(stream: bytes, target: Target, measured: Calibration | None = None) ->
     measured: constants in place of the calibrated ones.
     Raises DeviceError for a stream that cannot be decoded, or is for another accelerator.
     """
-    return _by_kind(_schedule(_decode(stream, target), target, measured or calibration(target)))
+    return _by_kind(_schedule(_decode(stream, target), target, measured))
 
 
 def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[StreamPrice, dict[int, float]]:
@@ -106,7 +106,7 @@ def price_rows(stream: bytes, target: Target, rows: Mapping[int, int]) -> tuple[
     A copy belongs to the row before.
     Raises DeviceError, like `price`.
     """
-    schedule = list(_schedule(_decode(stream, target), target, calibration(target)))
+    schedule = list(_schedule(_decode(stream, target), target))
     out: dict[int, float] = defaultdict(float)
     row, begun, end = rows.get(min(rows), 0) if rows else 0, 0.0, 0.0
     for done in schedule:
@@ -152,7 +152,7 @@ def _decode(stream: bytes, target: Target) -> Iterator[Any]:
     return config.commands.decode(words)
 
 
-def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration) -> Iterator[_Done]:
+def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration | None = None) -> Iterator[_Done]:
     """Yields the commands of a stream in order; raises DeviceError."""
     clock, machine = _Clock(), hardware_of(target, measured)
     for c in price_commands(machine, decoded):

@@ -16,6 +16,7 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.types import Const, GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.regor import vela
 
 #: Units in one call, so that a call takes far longer than its messages.
 _BATCH = 8
@@ -53,8 +54,6 @@ def cycles(records: Sequence[Any], flags: list[str]) -> list[float | None]:
 
 
 def _cycles(unit: Unit, flags: list[str]) -> float | None:
-    from eqsat.vela.regor import table  # loads Vela
-
     try:
         graph, pads = probe(unit)
     except GraphError:
@@ -63,11 +62,11 @@ def _cycles(unit: Unit, flags: list[str]) -> float | None:
         pads |= {f"{p}_copy" for p in pads}  # a view's copy for the second reader is charged apart from this
     buffer = dumps(graph)
     try:
-        rows, stream, offsets = table(buffer, flags)
+        found = vela(buffer, flags)
     except Exception:  # noqa: BLE001 - Vela raises what it likes
         return math.inf
-    _, cycles = price_rows(stream, Target.from_flags(flags), offsets)
-    return sum((c for k, c in cycles.items() if rows[k].name not in pads), 0.0)
+    _, cycles = price_rows(found["raw"]["stream"], Target.from_flags(flags), dict(found["raw"]["rows"]))
+    return sum((c for k, c in cycles.items() if found["rows"][k]["name"] not in pads), 0.0)
 
 
 def _record(unit: Unit) -> list[Any]:

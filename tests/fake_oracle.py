@@ -14,6 +14,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
 
 RATES = Rates(128, 1.0, 8.0, 1e9)
@@ -22,7 +23,14 @@ RATES = Rates(128, 1.0, 8.0, 1e9)
 def estimate(cycles: int, sram: int = 0, flash: int = 32, **more: Any) -> Estimate:
     """What Vela says of a graph. flash: bytes of its commands and weights."""
     memory = {"Sram": {"peak": sram, "read": 0, "written": 0}}
-    return Estimate(cycles, more.pop("rows", ()), memory, RATES, (flash - 16, 16), **more)
+    raw = raw_output(bytes(flash - 16), bytes(16))
+    return Estimate(cycles, more.pop("rows", ()), memory, RATES, raw, **more)
+
+
+def raw_output(stream: bytes, read_only: bytes = b"") -> RawOutput:
+    """The raw output of a binary without inputs and outputs."""
+    empty: Any = {"scratch": 0, "scratch_fast": 0, "inputs": [], "outputs": [], "operators": [], "rows": []}
+    return RawOutput(stream=stream, read_only=read_only, **empty)
 
 
 def compiled(name: str, graph: TensorGraph, found: Estimate, **more: Any) -> Compiled:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
+from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.facts import is_table_by_default, version
 from tests.term import graph, inputs, outputs
 
@@ -82,6 +84,10 @@ def widening() -> TensorGraph:
 def operators(graph: TensorGraph) -> list[int]:
     """Its live nodes but inputs and constants."""
     return [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+
+
+def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker) -> Estimate:
+    return compile_tosa(dumps(graph), target, via)
 
 
 def located(graph: TensorGraph, each: int = 2) -> bytes:

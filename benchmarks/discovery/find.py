@@ -19,7 +19,7 @@ from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import DType, GraphError
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.compile import compile_graph
+from eqsat.vela.compile import compile_tosa
 
 #: Elements of all tensors of a neighbourhood together, at most, as each is evaluated often.
 MOST_ELEMENTS = 1 << 21
@@ -184,7 +184,7 @@ class Discoverer:
     def cycles(self, graph: TensorGraph) -> int | None:
         """Returns the cycles by Vela's total, or None if it refuses the graph or exceeds `SECONDS`."""
         try:
-            return compile_graph(graph, self.target, self.pool, SECONDS).cycles
+            return compile_tosa(dumps(graph), self.target, self.pool, SECONDS).cycles
         except WorkerError:
             return None
 

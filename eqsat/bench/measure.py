@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.bench.cells import BEST, EQSAT, EXPLICIT, STOCK, Configuration
 from eqsat.ground.process import WorkerError
@@ -25,19 +25,23 @@ from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound, bound, by_operator, over_bound
 from eqsat.vela.table import Row
 
+_E = TypeVar("_E", bound=Estimate)
 
-def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> tuple[Estimate, tuple[str, ...]]:
+
+def in_best_settings(
+    target: Target, compiled: Callable[[Target], _E], cycles: Callable[[_E, Target], int] = count_cycles
+) -> tuple[_E, tuple[str, ...]]:
     """Returns the estimate in the best settings of Vela, and these settings.
 
     The best is first by calibrated cycles, then by SRAM, and needs no more SRAM than without settings.
     Sizes of the arena are tried by halving, then the objective of size. Raises what `compiled` raises without settings.
-    compiled: returns the estimate for a target.
+    compiled: returns the estimate for a target. cycles: returns its calibrated cycles.
     """
     first = best = compiled(target)
     settings: tuple[str, ...] = ()
 
-    def rank(estimate: Estimate) -> tuple[int, int]:
-        return count_cycles(estimate, target), estimate.sram_peak
+    def rank(estimate: _E) -> tuple[int, int]:
+        return cycles(estimate, target), estimate.sram_peak
 
     def try_setting(setting: str) -> bool:
         """Compiles with a setting, and keeps it if it is no worse; returns whether it does."""
@@ -48,7 +52,7 @@ def in_best_settings(target: Target, compiled: Callable[[Target], Estimate]) -> 
             found = compiled(target.with_flags((setting,)))
         except WorkerError:
             return False
-        same = found.stream and found.stream == first.stream  # it only looks cheaper, if at all
+        same = found.stream == first.stream  # it only looks cheaper, if at all
         if same or found.sram_peak > first.sram_peak or rank(found) > rank(best):
             return False
         best, settings = found, (setting,)

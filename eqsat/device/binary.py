@@ -25,7 +25,7 @@ from eqsat.ground.packed import unpack_arrays
 from eqsat.ground.worker import Pool, Worker
 from eqsat.target import FAMILIES, Family, Target
 from eqsat.target.family import Core
-from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from eqsat.vela.regor import RawOutput
 
 #: Every set of commands, by `Family.commands`; a new one has a folder beside the others.
@@ -298,13 +298,7 @@ def compile_binary(buffer: bytes, target: Target, via: Pool | Worker) -> Binary:
 
     Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph.
     """
-    return binary_of(raw_of(compile_tosa(buffer, target, via)))
-
-
-def raw_of(estimate: Estimate) -> RawOutput:
-    """Returns the raw output of a compiled TOSA graph."""
-    assert estimate.raw is not None, "what Vela compiled is not TOSA"
-    return estimate.raw
+    return binary_of(compile_tosa(buffer, target, via).raw)
 
 
 def binary_of(raw: RawOutput) -> Binary:

@@ -177,8 +177,7 @@ def _compile(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaC
     compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, tuned)
     session.seconds["vela"] += time.perf_counter() - started
     external = {block.key: block.payload for block in compiled.external_blocks}
-    shipped, run = read_binary(compiled.processed_bytes, external), result.raw
-    differing = shipped.differences(binary_of(run)) if run else ["commands"]
+    differing = read_binary(compiled.processed_bytes, external).differences(binary_of(result.raw))
     if differing and result.binary_verified is not False:
         raise ShippedError(f"the {' and '.join(differing)} of the delegate are not those that were measured and run")
     return compiled

@@ -1,4 +1,4 @@
-"""The rewrite rules, one file per family; rules for CONCAT belong to the family `slicing`.
+"""The rewrite rules, one file per family.
 
 `RULES` are the exact rules, with which the optimizer saturates.
 """
@@ -7,7 +7,6 @@ from eqsat.rules import (
     across,
     blocking,
     channels,
-    concats,
     convolution,
     grouped,
     matmul,
@@ -22,7 +21,6 @@ FAMILIES = (
     moves,
     across,
     slicing,
-    concats,
     quantized,
     channels,
     roles,

@@ -1,8 +1,9 @@
-"""Rules for slices and pads: they merge them, move them across other operators, and fuse them into convolutions and
-pooling operators.
+"""Rules for slices, pads and concats: they merge them, move them across other operators, and fuse slices and pads into
+convolutions and pooling operators.
 
 A slice moves towards the inputs, because it makes the tensors that it passes smaller.
 A pad moves towards the outputs, where it may become the padding of a convolution.
+A concat crosses operators in both directions, except where its operands would become wider.
 Removals delete the e-node that does nothing, so that no e-class can be computed from itself.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from eqsat.egraph.kinds import (
     Call,
+    Concat,
     Constant,
     Conv2d,
     LeafValue,
@@ -27,11 +29,12 @@ from eqsat.egraph.kinds import (
     Slice,
     Unary,
     Value,
+    Values,
     op,
     such,
 )
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import extern, let, symbols
+from eqsat.egraph.terms import LHS, each, element, extern, fact, joined, length, let, symbols
 from eqsat.rules.across import along_of, axes_of, take_along
 from eqsat.rules.quantized import evaluate_table
 from eqsat.rules.weights import is_product, kernel_of
@@ -257,6 +260,70 @@ def padding_pool(f: MaxPool, p: Pad, x: Type) -> MaxPool | None:
     return None if grown is None else f.with_attrs(pad=grown)
 
 
+# ---- concats ------------------------------------------------------------------------------------
+#
+# The rules rewrite a vector of operands with egglog's own vector primitives, so they hold for any number of operands.
+# If operands can be merged, only those at the first such place are merged, so a concat of n operands becomes at most n
+# others. If any two neighbours were merged, there would be one concat for each way to divide the operands, 2^n in all.
+
+#: Fact taken(s, concat, xs, n): what slice s of the concat of xs takes from the first n operands.
+taken = fact("taken", Slice, Concat, Values, int, gives=Values)
+#: Fact first_pair(concat, xs): the first place where two successive operands become one slice.
+first_pair = fact("first_pair", Concat, Values, gives=int)
+
+
+@extern
+def part(f: Slice, concat: Concat, joined: Type, x: Type) -> Slice | None:
+    """Returns the slice that slice f of a concat takes from operand x, or None if it takes nothing of it.
+
+    joined: the type of the concat up to and including x.
+    """
+    axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
+    low = start[axis] - (joined.shape[axis] - x.shape[axis])
+    start[axis] = max(low, 0)
+    size[axis] = min(low + size[axis], x.shape[axis]) - start[axis]
+    return slice_call(start, size) if size[axis] > 0 else None
+
+
+@extern
+def misses(f: Slice, concat: Concat, joined: Type, x: Type) -> bool:
+    """Tells whether slice f of a concat takes nothing of operand x; `joined` as in `part`."""
+    return part.fn(f, concat, joined, x) is None
+
+
+@extern
+def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
+    """Returns the single slice that equals the concat of slices f and g of one tensor.
+
+    Returns None unless g begins where f ends along the axis of the concat.
+    """
+    axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
+    start[axis] += size[axis]
+    size[axis] = g.attr("size")[axis]
+    if (tuple(start), tuple(size)) != (g.attr("start"), g.attr("size")):
+        return None
+    size[axis] += f.attr("size")[axis]
+    return slice_call(f.attr("start"), size)
+
+
+@extern
+def are_neighbours(concat: Concat, f: Slice, g: Slice) -> bool:
+    """Tells whether slice g begins where slice f ends along the axis of the concat."""
+    return both.fn(concat, f, g) is not None
+
+
+@extern
+def beside(call: Sliceable, concat: Concat, operand: Type, result: Type) -> bool:
+    """Tells whether an operator keeps all axes and does not act along the axis of a concat."""
+    return len(operand.shape) == len(result.shape) and concat.attr("axis") not in axes_of(call, operand)
+
+
+@extern
+def no_wider(x: Type, y: Type) -> bool:
+    """Tells whether an element of x takes at most as many bytes as an element of y."""
+    return DType.of(x.dtype).size <= DType.of(y.dtype).size
+
+
 s, r = symbols("s r", Slice)
 p, q = symbols("p q", Pad)
 either, a = symbols("either", SliceOrPad), symbols("a", Sliceable)
@@ -265,6 +332,7 @@ full = symbols("full", Conv2d)
 conv, pool = symbols("conv", PaddingConvolution), symbols("pool", MaxPool)
 k = symbols("k", Constant)
 x, w, b = symbols("x w b", Value)
+concat, xs, i = symbols("concat", Concat), symbols("xs", Values), symbols("i", int)
 rule = partial(rule, family="slicing")
 
 RULES = [
@@ -284,4 +352,37 @@ RULES = [
     rule("pad-unary", f(p(x)), with_image(p, f, x)(f(x))),
     rule("pad-conv", conv(p(x), w, b), padding(conv, p, w)(x, w, b)),
     rule("pad-pool", pool(p(x)), padding_pool(pool, p, x)(x)),
+    rule("concat-single", concat([x]), x, removes=True),
+    rule("slice-concat", s(concat(xs)), concat(taken(s, concat, xs, length(xs)))),
+    rule("taken-first", taken(s, concat, xs, 0), [], where=s(concat(xs))),
+    rule(
+        "taken-next",
+        taken(s, concat, xs, i + 1),
+        taken(s, concat, xs, i) + [part(s, concat, joined(concat, xs, i + 1), x)(x)],
+        where=element(xs, i, x),
+    ),
+    rule(
+        "taken-nothing",
+        taken(s, concat, xs, i + 1),
+        taken(s, concat, xs, i),
+        where=(element(xs, i, x), misses(s, concat, joined(concat, xs, i + 1), x)),
+    ),
+    rule(
+        "pair-slices",
+        first_pair(concat, xs),
+        i,
+        where=(concat(xs), element(xs, i, s(x)), element(xs, i + 1, r(x)), are_neighbours(concat, s, r)),
+    ),
+    rule(
+        "concat-slices",
+        concat(xs[..., s(x), r(x), ...]),
+        concat(xs[..., both(concat, s, r)(x), ...]),
+        where=element(xs, first_pair(concat, xs), s(x)),
+    ),
+    rule(
+        "push-concat-unary",
+        a(concat(xs)),
+        concat(each(a, xs)),
+        where=(beside(a, concat, concat(xs), LHS), no_wider(LHS, concat(xs))),
+    ),
 ]

@@ -61,7 +61,7 @@ class GraphFigures:
             stream,
             milliseconds=1e3 * cycles / estimate.rates.clock,
             calibrated=cycles,
-            ends=_add_ends(price_ends(s, target) for s in estimate.streams) if stream else (),
+            ends=price_ends(estimate.stream, target) if stream else (),
         )
 
     def over(self, before: GraphFigures) -> Ratio | None:
@@ -140,9 +140,9 @@ def count_cycles(estimate: Estimate, target: Target) -> int:
 
 
 def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
-    """Returns the price of a compiled graph's command streams, None if a command has none."""
+    """Returns the price of a compiled graph's command stream, None if a command has none."""
     try:
-        return _together([price(s, target) for s in estimate.streams])
+        return price(estimate.stream, target)
     except DeviceError:
         return None
 

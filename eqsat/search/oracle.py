@@ -50,7 +50,7 @@ class Oracle:
 def price_compiled(target: Target, candidate: Candidate, estimate: Estimate) -> Compiled:
     """Returns a compiled candidate with its calibrated cycles, also by row. Raises WorkerError without a price."""
     try:
-        price, rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"] if estimate.raw else ()))
+        price, rows = price_rows(estimate.stream, target, dict(estimate.raw["rows"]))
     except DeviceError as e:
         raise WorkerError(f"its commands have no price: {e}", refused=True) from e
     told = tuple(replace(row, calibrated=round(rows.get(k, 0))) for k, row in enumerate(estimate.rows))

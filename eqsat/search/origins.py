@@ -142,4 +142,4 @@ def with_locations(best: Compiled, explicit: bytes, made_of: Mapping[int, int] |
 def table(tosa: bytes, rows: Iterable[Row]) -> list[Row]:
     """Returns Vela's table of a flatbuffer, with the origins of the operator behind each row."""
     located = read(tosa)
-    return [replace(row, origins=located.get(row.source or "", ())) for row in rows]
+    return [replace(row, origins=located.get(row.source, ())) for row in rows]

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from eqsat.choice.choice import Choices, correct
 from eqsat.choice.compiled import Candidate, Compiled, Key
-from eqsat.device.binary import binary_of, raw_of
+from eqsat.device.binary import binary_of
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.egraph.encoding import Frozen
@@ -125,7 +125,7 @@ def _reads_too_early(c: Compiled) -> bool:
     if not any(activated_turns(c.graph)):
         return False
     try:
-        Device(binary_of(raw_of(c.estimate)))
+        Device(binary_of(c.estimate.raw))
     except DeviceFault:
         return True
     except DeviceError:  # what the model does not know is no reason to choose otherwise

@@ -260,7 +260,7 @@ class Result:
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
-    raw: RawOutput | None = field(default=None, repr=False, compare=False)
+    raw: RawOutput = field(repr=False, compare=False, kw_only=True)
     run: Run | None = field(default=None, repr=False, compare=False)
 
     cycles = _Figure[int]("eqsat", "cycles")
@@ -311,13 +311,14 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """Returns the figures as a JSON object."""
-        record = asdict(replace(self, run=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
+        record = asdict(replace(self, run=None, tosa=b"", explicit=b"", points=[], figures={}))
         del record["figures"]
         return {
             **record,
             **figures_of.record(self.figures),
             "referee": "calibrated",
             "deviation": None,
+            "raw": None,
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],

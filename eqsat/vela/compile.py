@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, Self
 
-from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.process import Limits
 from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
 from eqsat.vela.table import InSram, Row
@@ -73,38 +72,37 @@ class Footprint:
 class Estimate:
     """Vela's estimate of a whole graph.
 
-    cycles       : in all
-    rows         : Vela's table by operator
-    memory       : {memory: bytes in use at once ("peak"), "read" and "written"}
-    rates        : what the target does in a cycle at most
-    binary       : bytes of the command stream and of the encoded weights, or those of the .tflite
-    cpu_operators: operators that Vela leaves to the CPU; 0 for TOSA, which it takes as a whole
-    tensors      : the allocation of SRAM
-    raw          : Vela's raw output of a TOSA graph, the binary itself
-    dedicated    : bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else 0
-    parts        : the command streams of the parts of a .tflite that the NPU runs
+    cycles   : in all
+    rows     : Vela's table by operator
+    memory   : {memory: bytes in use at once ("peak"), "read" and "written"}
+    rates    : what the target does in a cycle at most
+    raw      : Vela's raw output, the binary itself
+    tensors  : the allocation of SRAM
+    dedicated: bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else 0
     """
 
     cycles: int
     rows: tuple[Row, ...] = field(repr=False)
     memory: dict[str, dict[str, int]] = field(repr=False)
     rates: Rates
-    binary: tuple[int, ...] = ()
-    cpu_operators: int = 0
+    raw: RawOutput = field(repr=False)
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
-    raw: RawOutput | None = field(default=None, repr=False)
     dedicated: int = 0
-    parts: tuple[bytes, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def read(cls, answer: dict[str, Any]) -> Self:
+        """Returns the estimate of a worker's answer, which has the fields as processes send them."""
+        read = {
+            "rows": tuple(map(Row.read, answer["rows"])),
+            "rates": Rates(*answer["rates"]),
+            "tensors": tuple(InSram(*t) for t in answer["tensors"]),
+        }
+        return cls(**(answer | read))
 
     @property
     def stream(self) -> bytes:
-        """The command stream with the driver's header; empty for a .tflite."""
-        return self.raw["stream"] if self.raw else b""
-
-    @property
-    def streams(self) -> tuple[bytes, ...]:
-        """The command streams with the driver's header: one, or those of all parts of a .tflite."""
-        return (self.stream,) if self.raw else self.parts
+        """The command stream with the driver's header."""
+        return self.raw["stream"]
 
     @property
     def operators(self) -> list[Row]:
@@ -129,13 +127,13 @@ class Estimate:
 
     @property
     def footprint(self) -> Footprint:
-        """The footprint of a TOSA graph, without memories that are not used.
+        """The footprint, without memories that are not used.
 
         ExecuTorch pads commands and weights to 16 bytes each.
         Of no weights there is one byte: numpy saves empty bytes so in Vela's raw output.
         """
-        commands, weights = self.binary
-        payload = sum(-(-max(1, n) // 16) * 16 for n in self.binary)
+        commands, weights = len(self.stream), len(self.raw["read_only"])
+        payload = sum(-(-max(1, n) // 16) * 16 for n in (commands, weights))
         return Footprint(
             self.sram_peak, commands, weights, payload, {k: m for k, m in self.memory.items() if any(m.values())}
         )
@@ -155,44 +153,10 @@ def by_kind(rows: Iterable[Row]) -> dict[str, int]:
     return dict(sorted(out.items()))
 
 
-class LostOutputs(WorkerError):
-    """Vela compiles a graph into a binary that lacks outputs; it counts as refused."""
-
-
 def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
     """Compiles a flatbuffer for `target`.
 
     timeout: seconds.
-    Raises WorkerError with Vela's reason, `refused` if Vela refused the graph, and LostOutputs.
+    Raises WorkerError with Vela's reason, `refused` if Vela refused the graph or its binary lacks outputs.
     """
-    return _compile(buffer, "TOSA", target, via, timeout)
-
-
-def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker) -> Estimate:
-    """Compiles a .tflite model for `target`.
-
-    Raises WorkerError with Vela's reason, `refused` if Vela refused the model.
-    """
-    return _compile(buffer, "TFLITE", target, via)
-
-
-def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    answer = via.call(vela, buffer, form, list(target.flags), limits=Limits(timeout))
-    if answer["lost"]:
-        raise LostOutputs(answer["lost"], refused=True)
-    return Estimate(
-        answer["cycles"],
-        tuple(map(Row.read, answer["rows"])),
-        answer["memory"],
-        Rates(*answer["rates"]),
-        tuple(answer["binary"]),
-        answer["cpu_operators"],
-        tuple(InSram(*t) for t in answer["tensors"]),
-        answer["raw"],
-        answer["dedicated"],
-        tuple(answer["parts"]),
-    )
-
-
-def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    return compile_tosa(dumps(graph), target, via, timeout)
+    return Estimate.read(via.call(vela, buffer, list(target.flags), limits=Limits(timeout)))

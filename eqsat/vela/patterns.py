@@ -61,15 +61,6 @@ def _only_read(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int)
     return None
 
 
-def sums_unlike_integers(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
-    """Whether Vela fuses a RESCALE into a sum or difference of two RESCALEs by different integers."""
-    made = _only_read(graph, readers, graph.nodes[n].inputs[0])
-    if made is None or graph.nodes[made].op not in ("add", "sub") or not is_fused(graph, readers, n):
-        return False
-    factors = _read_scaled_operands(graph, readers, made)[1]
-    return _are_integers(factors) and len(set(factors)) > 1
-
-
 def _reads_narrow(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
     """Whether Vela fuses the RESCALEs to INT32 of all operands of an elementwise operator into it."""
     node = graph.nodes[n]
@@ -176,8 +167,12 @@ def shared_rescales(graph: TensorGraph) -> Iterator[Place]:
 def sums_of_unlike_integers(graph: TensorGraph) -> Iterator[Place]:
     """Yields RESCALEs that Vela fuses into a sum or difference of two RESCALEs by different integers."""
     readers = graph.readers()
-    rescales = (n for n in readers if graph.nodes[n].op == "rescale")
-    return ((n,) for n in rescales if sums_unlike_integers(graph, readers, n))
+    for n in (n for n in readers if graph.nodes[n].op == "rescale" and is_fused(graph, readers, n)):
+        made = _only_read(graph, readers, graph.nodes[n].inputs[0])
+        if made is not None and graph.nodes[made].op in ("add", "sub"):
+            _, factors = _read_scaled_operands(graph, readers, made)
+            if _are_integers(factors) and len(set(factors)) > 1:
+                yield (n,)
 
 
 def equal_weights(graph: TensorGraph) -> Iterator[Place]:

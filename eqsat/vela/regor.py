@@ -8,14 +8,11 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from eqsat.vela.table import InSram, Row
-
-#: The first bytes of a command stream, for the driver.
-_DRIVER = b"COP1"
 
 
 class RawOutput(TypedDict):
@@ -39,16 +36,36 @@ class RawOutput(TypedDict):
     rows: list[tuple[int, int]]
 
 
-def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
-    """Compiles a graph once and returns its figures and, for TOSA, its raw output.
+def vela(buffer: bytes, flags: list[str]) -> dict[str, Any]:
+    """Compiles a TOSA graph once and returns its `figures` and its raw output.
 
-    form: "TOSA" or "TFLITE".
     flags: Vela's command-line flags.
-    Raises Vela's exceptions, and ImportError with the remedy if Vela is not installed.
+    Raises Vela's exceptions, ValueError if the binary lacks outputs, and ImportError with the remedy if Vela is not
+    installed.
     """
-    asked, model = _compile(buffer, form, flags)
+    try:
+        from ethosu import regor
+    except ImportError as e:
+        raise ImportError(f"{e}: pip install ethos-u-vela") from e
+    from tosa.TosaGraph import TosaGraph
+
+    asked = configure(tuple(flags))
+    model = regor.compile(asked.accelerator, buffer, "TOSA", asked.system, options=asked.options)
+    block, tables = TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0), model.opt_database.tables
+    wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
+    if there < wanted:
+        raise ValueError(f"its binary has only {there} of {wanted} outputs")
+    results = _results(tables, block)
+    found = figures(asked, model, results)
+    return {**found, "raw": _raw_output(model, tables, found["rows"])}
+
+
+def figures(asked: Configuration, model: Any, results: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the figures of what was compiled, by the fields of `Estimate`.
+
+    model: Vela's result; results: {id in its table of the input: result of the TOSA operator}.
+    """
     report, tables = model.perf_report, model.opt_database.tables
-    results = _results(tables, buffer) if form == "TOSA" else None
     memories = {
         name: {
             "peak": int(m.peakUsage),
@@ -66,66 +83,12 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "rows": [row.record() for row in _rows(tables, results)],
         "memory": memories,
         "rates": asked.rates,
-        "dedicated": asked.dedicated,
-        "lost": _lost_outputs(model, buffer) if form == "TOSA" else "",
-        "raw": _raw_output(model, tables, results) if results is not None else None,
-        "parts": [] if form == "TOSA" else _streams(bytes(model.model)),
-        "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
-        "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(tables),
+        "dedicated": asked.dedicated,
     }
 
 
-def table(buffer: bytes, flags: list[str]) -> tuple[list[Row], bytes, dict[int, int]]:
-    """Compiles a TOSA graph once and returns Vela's table of it, without sources.
-
-    Also returns the command stream, and {offset of an operation's last command in it: its row}.
-    Raises what `vela` raises, and ValueError if the binary lacks outputs.
-    """
-    _, model = _compile(buffer, "TOSA", flags)
-    if lost := _lost_outputs(model, buffer):
-        raise ValueError(lost)
-    tables = model.opt_database.tables
-    return _rows(tables, None), bytes(model.command_stream), dict(_rows_queued(tables))
-
-
-def _compile(buffer: bytes, form: str, flags: list[str]) -> tuple[_Configuration, Any]:
-    """Compiles a graph and returns the configuration and Vela's result, for the arguments of `vela`; raises like it."""
-    try:
-        from ethosu import regor
-    except ImportError as e:
-        raise ImportError(f"{e}: pip install ethos-u-vela") from e
-
-    asked = _configuration(tuple(flags))
-    options = asked.options
-    if form == "TFLITE":
-        options = options.replace("output_format=Raw", "output_format=TFLite", 1)
-    model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
-    return asked, model
-
-
-def _streams(tflite: bytes) -> list[bytes]:
-    """Returns the command streams in a .tflite, one for each part of the network that the NPU runs.
-
-    Each is a vector of bytes, behind its length, that begins with the driver's mark.
-    """
-    found, at = [], tflite.find(_DRIVER)
-    while at >= 0:
-        length = int.from_bytes(tflite[at - 4 : at], "little")
-        if len(_DRIVER) < length <= len(tflite) - at:
-            found.append(tflite[at : at + length])
-        at = tflite.find(_DRIVER, at + 1)
-    return found
-
-
-def _lost_outputs(model: Any, buffer: bytes) -> str:
-    """Returns in words which outputs the binary lacks, "" if it has all."""
-    block = _block(buffer)
-    wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
-    return f"its binary has only {there} of {wanted} outputs" if there < wanted else ""
-
-
-class _Configuration(NamedTuple):
+class Configuration(NamedTuple):
     """The input of Vela's compiler, and figures of the target.
 
     accelerator, system, options: the arguments of the compiler
@@ -143,7 +106,7 @@ class _Configuration(NamedTuple):
 
 
 @cache
-def _configuration(flags: tuple[str, ...]) -> _Configuration:
+def configure(flags: tuple[str, ...]) -> Configuration:
     """Returns the configuration that Vela's own command line makes from `flags`."""
     from ethosu.vela import vela as command
 
@@ -173,10 +136,10 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         float(arch.core_clock),
     )
     dedicated = int(arch.arena_cache_size) if arch.is_spilling_enabled() else 0
-    return _Configuration(accelerator, config, options, rates, constants.name, dedicated)
+    return Configuration(accelerator, config, options, rates, constants.name, dedicated)
 
 
-def _rows(tables: dict[str, Any], results: Mapping[str, str] | None) -> list[Row]:
+def _rows(tables: dict[str, Any], results: Mapping[str, str]) -> list[Row]:
     """Returns Vela's table by operator; results: those of the TOSA operators (`_results`)."""
     if "perf" not in tables:
         return []
@@ -198,7 +161,7 @@ def _rows(tables: dict[str, Any], results: Mapping[str, str] | None) -> list[Row
             sram_bytes=int(columns["staging_usage"]),
             weight_bytes=int(detail["weight_total_bytes"] or 0),
             command_bytes=commands.get(number, 0),
-            source=None if results is None else results.get(columns["source_id"], ""),
+            source=results.get(columns["source_id"], ""),
         )
         rows.append(row)
     return rows
@@ -238,22 +201,16 @@ def _in_sram(tables: dict[str, Any]) -> list[InSram]:
     ]
 
 
-def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
+def _results(tables: dict[str, Any], block: Any) -> dict[str, str]:
     """Returns {id in Vela's table of its input: result of the TOSA operator}."""
-    block = _block(buffer)
     # the last column counts the operators of the flatbuffer
     numbers = {row[0]: int(row[-1]) for row in tables["source"].data}
     return {k: block.Operators(n).Outputs(0).decode() for k, n in numbers.items() if 0 <= n < block.OperatorsLength()}
 
 
-def _block(buffer: bytes) -> Any:
-    """Returns the basic block of a flatbuffer that has one."""
-    from tosa.TosaGraph import TosaGraph
-
-    return TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
-
-
-def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) -> RawOutput:
+def _raw_output(model: Any, tables: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> RawOutput:
+    """Returns the raw output; rows: the records of Vela's table."""
+    queued = _rows_queued(tables)
     inputs, outputs = (
         [([int(n) for n in t.shape], int(t.element_size), int(t.region), int(t.address)) for t in tensors]
         for tensors in (model.inputs, model.outputs)
@@ -265,17 +222,9 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
         "scratch_fast": int(model.scratch_fast.size),
         "inputs": inputs,
         "outputs": outputs,
-        "operators": _list_queued(tables, results),
-        "rows": _rows_queued(tables),
+        "operators": [(offset, source) for offset, row in queued if (source := rows[row]["source"])],
+        "rows": queued,
     }
-
-
-def _list_queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Returns (offset of its last command, result of its TOSA operator) of each operation made from one."""
-    source = {row[0]: row[1] for row in tables["optimised"].data}
-    queue = _by_column(tables["queue"])
-    found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)
-    return [(offset, name) for offset, name in found if name]
 
 
 def _rows_queued(tables: dict[str, Any]) -> list[tuple[int, int]]:

@@ -117,7 +117,7 @@ def over_bound(rows: Sequence[Row], tosa: bytes, rates: Rates) -> list[Row]:
     """
     graph, names = load_named(tosa)
     required = needs(graph)
-    nodes = [names.get(row.source or "", -1) for row in rows]
+    nodes = [names.get(row.source, -1) for row in rows]
     counted: dict[int, int] = {}
     for n, row in zip(nodes, rows):
         counted[n] = counted.get(n, 0) + row.macs

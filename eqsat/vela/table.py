@@ -11,8 +11,6 @@ import numpy as np
 from eqsat.tensor.types import Array
 from eqsat.tosa.locations import Origin, Origins
 
-#: A row of a table of Vela's: {column: value}.
-Columns = Mapping[str, str]
 #: Fields that JSON tells as Vela's own table does: as text, and by the names of its columns.
 _COLUMNS = {"cycles": "op_cycles", "npu_cycles": "npu_cycles", "macs": "mac_count"}
 
@@ -41,7 +39,7 @@ class Row:
     busy_cycles: in which it computes or writes.
     sram_bytes: of SRAM in use meanwhile; weight_bytes: of its encoded weights, without scales; command_bytes: of its
     commands.
-    source: the result of the TOSA operator that it is made from, "" where it is made from none; None for other formats.
+    source: the result of the TOSA operator that it is made from, "" where it is made from none.
     calibrated: cycles of its commands by the calibrated price (`cost_models/command_stream.py`).
     mac_cycles, ideal, waiting: as `roofline.over_bound` tells them; origins: those of the TOSA operator. None where
     they were not asked for.
@@ -56,7 +54,7 @@ class Row:
     sram_bytes: int
     weight_bytes: int
     command_bytes: int
-    source: str | None = None
+    source: str = ""
     calibrated: int | None = None
     mac_cycles: float | None = None
     ideal: float | None = None
@@ -99,7 +97,7 @@ def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, tuple[in
     """
     out: dict[int, tuple[int, int]] = {}
     for row in rows:
-        if (node := names.get(row.source or "")) is not None:
+        if (node := names.get(row.source)) is not None:
             velas, calibrated = out.get(node, (0, 0))
             out[node] = velas + row.cycles, calibrated + row.priced
     return out

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from eqsat.choice.compiled import Compiled
-from eqsat.device.binary import raw_of
 from eqsat.device.verification import Verdict, check
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
@@ -74,7 +73,7 @@ class Binaries:
         verdict = self.verdict(c)
         if not self.run_at_all or verdict.equal is False:
             return Attempt(False, (verdict.reason,))
-        return self._verifier.prove_binary(c, raw_of(c.estimate), self._seconds)
+        return self._verifier.prove_binary(c, c.estimate.raw, self._seconds)
 
     def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:
         """Returns the verdict on a candidate's binary, with the operator at which it goes wrong.
@@ -87,7 +86,7 @@ class Binaries:
             inputs, _ = self._verifier.reference().first(samples_for(c.graph))
             if not self._spend(c, len(inputs)) and not whatever_it_takes:
                 return Verdict(None, f"no time was left of {self._seconds:g} s (binary_time_limit)")
-            found = check(c.graph, raw_of(c.estimate), self._pool, inputs, partial(_expect, c.graph, compared), _HUNG)
+            found = check(c.graph, c.estimate.raw, self._pool, inputs, partial(_expect, c.graph, compared), _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
         if found.equal is False and (culprit := find_culprit(c.graph, inputs, self._target, self._pool)) is not None:
@@ -128,7 +127,7 @@ def find_culprit(graph: TensorGraph, inputs: Samples, target: Target, pool: Pool
     def is_wrong_up_to(k: int) -> bool:
         part = _up_to(graph, [inner[k]])
         try:
-            raw = raw_of(compile_tosa(dumps(part), target, pool))
+            raw = compile_tosa(dumps(part), target, pool).raw
             return (
                 check(part, raw, pool, [x for x, _ in shown], lambda: [[a[k]] for _, a in shown], _HUNG).equal is False
             )

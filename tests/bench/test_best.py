@@ -13,9 +13,10 @@ from eqsat.bench.records import read_records
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.vela.compile import Estimate, compile_tflite, compile_tosa
+from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.roofline import Rates
 from tests.bench.runs import EXPLICIT, TARGET, attempt_here, tosa_files
+from tests.fake_oracle import raw_output
 from tests.graphs import residual
 from tests.networks import written
 
@@ -50,24 +51,23 @@ def test_a_setting_that_leaves_the_command_stream_as_it_was_is_none(stream: byte
 
     def compiled(target: Target) -> Estimate:
         changed = target.sets("--optimise")
-        raw: Any = {"stream": stream if changed else b"same"}
-        return Estimate(50 if changed else 100, (), {"Sram": {"peak": 1000}}, Rates(1, 1.0, 1.0, 1.0), raw=raw)
+        raw = raw_output(stream if changed else b"same")
+        return Estimate(50 if changed else 100, (), {"Sram": {"peak": 1000}}, Rates(1, 1.0, 1.0, 1.0), raw)
 
     best, settings = in_best_settings(Target.of(TARGET), compiled)
     assert (best.cycles, settings) == (cycles, taken)
 
 
 def test_settings_that_the_user_has_set_are_left_alone_and_others_need_no_more_sram(pool: Pool) -> None:
-    model = (Path(__file__).parent / "data" / "conv_cumsum.tflite").read_bytes()
-    target, tried = Target.of("ethos-u55-128"), list[tuple[str, ...]]()
+    graph, target, tried = dumps(residual()), Target.of("ethos-u55-128"), list[tuple[str, ...]]()
 
     def compiled(chosen: Target) -> Any:
         tried.append(tuple(chosen.flags[len(target.flags) :]))
-        return compile_tflite(model, chosen, pool)
+        return compile_tosa(graph, chosen, pool)
 
     best, settings = in_best_settings(target, compiled)
     assert tried[0] == () and tried[-1] == ("--optimise=Size",) and settings in tried
-    plain = compile_tflite(model, target, pool)
+    plain = compile_tosa(graph, target, pool)
     assert best.cycles <= plain.cycles and best.sram_peak <= plain.sram_peak
     tried.clear()
     fixed = target.with_flags(("--optimise=Performance", "--arena-cache-size=9999"))

@@ -258,7 +258,8 @@ def test_constants_with_which_cycles_were_made_are_found(pool: Pool) -> None:
     cells = []
     for name, made_graph in graphs.items():
         compiled = compile_tosa(dumps(made_graph), U55, pool)
-        cells.append(Cell(name, U55, "", price(compiled.stream, U55, made).cycles, compiled, "U55"))
+        measured = price(compiled.stream, U55, made).cycles
+        cells.append(Cell(name, U55, "", measured, compiled.cycles, [compiled.stream], "U55"))
     fit = Fit(cells)
     assert fit.choose(range(len(cells))).per_command == pytest.approx(500, abs=40)
     _, ratios = fit.left_out(lambda c: c.model)

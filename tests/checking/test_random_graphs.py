@@ -12,7 +12,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled
-from eqsat.vela.compile import compile_graph
+from tests.graphs import compile_graph
 from tests.random_graphs import PROFILES, random_graph
 
 

@@ -26,14 +26,13 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError, Type, attrs_of
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import list_names
-from eqsat.vela.compile import compile_graph
 from eqsat.vela.defects import violations
 from eqsat.vela.patterns import activated_turns
 from eqsat.vela.table import Row
 from extraction import extract
 from extraction.normal_form import NormalForm
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, are_equal, channel_shuffle, residual
+from tests.graphs import ON_THE_NEWEST_VELA, are_equal, channel_shuffle, compile_graph, residual
 from tests.term import graph, inputs, outputs
 
 

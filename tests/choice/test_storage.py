@@ -20,13 +20,13 @@ from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import Copy, remedies
 from eqsat.vela.facts import numbers, version
 from extraction import extract
 from tests.device.verify import verify
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, TARGETS, are_equal, operators
+from tests.graphs import ON_THE_NEWEST_VELA, TARGETS, are_equal, compile_graph, operators
 from tests.term import Term, finish, graph, inputs, outputs
 
 X, PART = "x:INT8[1,16,8,32]", (1, 9, 8, 32)

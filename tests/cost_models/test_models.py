@@ -21,9 +21,8 @@ from eqsat.options.options import Options
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Const, Steps, Type
-from eqsat.vela.compile import compile_graph
 from tests.cost_models.test_vela_groups import move
-from tests.graphs import TARGETS, channel_shuffle, conv_graph, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, compile_graph, conv_graph, residual, transposed_relus
 from tests.term import graph, inputs, outputs
 from tests.unit_graph import total, units_of
 

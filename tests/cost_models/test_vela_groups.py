@@ -31,9 +31,8 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
-from eqsat.vela.compile import compile_graph
 from tests.cost_models import a16w8
-from tests.graphs import TARGETS, residual
+from tests.graphs import TARGETS, compile_graph, residual
 from tests.term import Term, graph, inputs, outputs
 from tests.unit_graph import units_of
 

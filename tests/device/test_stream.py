@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.device.binary import COMMAND_SETS, binary_of, raw_of, read_binary, read_header
+from eqsat.device.binary import COMMAND_SETS, binary_of, read_binary, read_header
 from eqsat.device.core.decoding import Registers
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.operands import Pooling
@@ -18,9 +18,9 @@ from eqsat.device.ethos_u55.registers import LAYOUTS
 from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
 from tests.command import run_vela
 from tests.device.pieces import PIECES, of
+from tests.graphs import compile_graph
 from tests.term import graph
 
 TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")
@@ -83,7 +83,7 @@ def test_commands_that_differ_in_places_alone_are_as_if_decoded_anew(
 ) -> None:
     """On Ethos-U55 a TRANSPOSE is many poolings, between which only addresses are set."""
     g = graph("x:INT8[6,5,7,4]", lambda x: x.transpose(1, 0, 3, 2).relu())
-    binary = binary_of(raw_of(compile_graph(g, Target.of("ethos-u55-128"), pool)))
+    binary = binary_of(compile_graph(g, Target.of("ethos-u55-128"), pool).raw)
     found = binary.commands()
     shared = [a.kernel is b.kernel for a, b in pairwise(c for c in found if isinstance(c, Pooling))]
     assert sum(shared) > 20

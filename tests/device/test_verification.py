@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.binary import Binary, compile_binary, raw_of
+from eqsat.device.binary import Binary, compile_binary
 from eqsat.device.verification import check, judge_samples, outputs_of
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
@@ -17,11 +17,10 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import pack, run_samples
-from eqsat.vela.compile import compile_graph
 from tests.device.pieces import addition, convolution, of
 from tests.device.planted import with_word
 from tests.device.verify import verify
-from tests.graphs import U55, U85
+from tests.graphs import U55, U85, compile_graph
 from tests.term import inputs, outputs
 
 
@@ -51,7 +50,7 @@ def judge(graph: TensorGraph, claimed: TensorGraph, inputs: list[list[np.ndarray
     """The binary of a graph against the values of another one."""
     expected = run_samples(dumps(claimed), inputs, worker)
     assert not any(isinstance(e, WorkerError) for e in expected), "the reference model adds up whatever comes out"
-    return check(graph, raw_of(compile_graph(graph, U55, worker)), worker, inputs, lambda: expected)
+    return check(graph, compile_graph(graph, U55, worker).raw, worker, inputs, lambda: expected)
 
 
 def test_samples_that_overflow_are_left_out_and_the_others_count(worker: Worker) -> None:

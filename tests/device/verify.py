@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from eqsat.device.binary import raw_of
 from eqsat.device.verification import Verdict, check
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -10,7 +9,7 @@ from eqsat.target import Target
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import loads
 from eqsat.tosa.reference import run_samples
-from eqsat.vela.compile import Estimate, LostOutputs, compile_tosa
+from eqsat.vela.compile import Estimate, compile_tosa
 
 
 def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6) -> Verdict:
@@ -20,8 +19,10 @@ def verify(buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: in
     """
     graph = loads(buffer, "the graph")
     try:
-        raw = raw_of(_compile(buffer, target, via))
-    except LostOutputs as e:
+        raw = _compile(buffer, target, via).raw
+    except WorkerError as e:
+        if "its binary has only" not in str(e):
+            raise
         return Verdict(False, str(e))
     drawn = samples(domains(graph), samples_wanted)
     return check(graph, raw, via, drawn, lambda: run_samples(buffer, drawn, via))

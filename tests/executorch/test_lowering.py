@@ -136,7 +136,7 @@ def test_a_binary_that_is_known_to_be_wrong_need_not_be_the_one_that_was_run() -
     spec, session = EthosUCompileSpec(TARGETS[0]), Session(Options())
     options = Options(effort=0, remember=False)
     found = optimize_tosa(dumps(conv_graph()), Target.from_compile_spec(spec), options=options)
-    assert found.raw and found.binary_verified
+    assert found.binary_verified
     other = replace(found, raw={**found.raw, "read_only": found.raw["read_only"][::-1]})
     with pytest.raises(backend.ShippedError, match="the constants of the delegate are not those"):
         backend._compile(other, spec, session)

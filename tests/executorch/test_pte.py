@@ -26,9 +26,8 @@ from eqsat.ground.files import InputError
 from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
 from tests import command
-from tests.graphs import residual
+from tests.graphs import compile_graph, residual
 from tests.networks import Network
 from tests.term import graph
 

@@ -22,8 +22,8 @@ from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph, compile_tosa
-from tests.graphs import U85, conv_graph
+from eqsat.vela.compile import compile_tosa
+from tests.graphs import U85, compile_graph, conv_graph
 from tests.reference import run_reference
 from tests.term import inputs, outputs
 

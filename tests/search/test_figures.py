@@ -16,8 +16,8 @@ from eqsat.search.oracle import price_compiled
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, Footprint
-from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
+from tests.fake_oracle import raw_output
 from tests.graphs import U55, transposed_relus
 
 SMALL = GraphFigures(10, {"convolution": 8}, Footprint(100, 1, 2, 3, {}), calibrated=8, ends=((6, 9), (8, 12)))
@@ -71,14 +71,7 @@ def test_delegates_whose_stock_graph_is_refused_are_left_out_of_a_comparison() -
 # ---- the calibrated price of command streams decides, with its interval and Vela's totals beside it ---
 
 #: An estimate whose stream cannot be decoded.
-UNKNOWN = Estimate(
-    *(5, (), {}, Rates(128, 1.0, 8.0, 1e9)),
-    binary=(8, 0),
-    raw=RawOutput(
-        **{"stream": b"COP1" + bytes([9, 0, 0, 0]), "read_only": b"", "scratch": 0, "scratch_fast": 0},
-        **{"inputs": [], "outputs": [], "operators": [], "rows": []},
-    ),
-)
+UNKNOWN = Estimate(5, (), {}, Rates(128, 1.0, 8.0, 1e9), raw_output(b"COP1" + bytes([9, 0, 0, 0])))
 
 
 @pytest.mark.slow

@@ -20,10 +20,9 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.proposals.memory import MemoryUse
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_graph
 from extraction import extract
 from tests.fake_oracle import by_total
-from tests.graphs import ON_THE_NEWEST_VELA, U55
+from tests.graphs import ON_THE_NEWEST_VELA, U55, compile_graph
 from tests.term import Term, graph, inputs, outputs
 
 

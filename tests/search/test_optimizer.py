@@ -27,10 +27,10 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import U55, U85, channel_shuffle, residual, transposed_relus, transposes
+from tests.graphs import U55, U85, channel_shuffle, compile_graph, residual, transposed_relus, transposes
 from tests.planted import RAISES, RETYPED
 from tests.random_graphs import PROFILES, random_graph
 from tests.sweeps import some

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqsat.choice.compiled import Compiled
-from eqsat.device.binary import binary_of, raw_of
+from eqsat.device.binary import binary_of
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import Options
@@ -194,4 +194,4 @@ def test_gates_are_chained_on_u85(target: Target, pool: Pool) -> None:
     if target is U85:
         (found,) = end.graphs[1:]
         assert found.figures.cycles < 0.95 * start.figures.cycles
-        assert prove_binary(found.graph, binary_of(raw_of(found.estimate))).verdict == "proved"
+        assert prove_binary(found.graph, binary_of(found.estimate.raw)).verdict == "proved"

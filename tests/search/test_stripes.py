@@ -17,9 +17,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.stripes import write_stripes
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
-from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from tests.fake_oracle import by_vela
-from tests.graphs import U55, U85, widening
+from tests.graphs import U55, U85, compile_graph, widening
 from tests.term import graph, inputs, outputs
 
 

@@ -11,7 +11,7 @@ from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import commands, merge_axes
 from eqsat.tensor.types import Shape
-from eqsat.vela.compile import compile_graph
+from tests.graphs import compile_graph
 from tests.term import inputs, outputs
 
 BROADCASTS = [

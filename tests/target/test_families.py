@@ -14,9 +14,8 @@ from eqsat.ground.worker import Worker
 from eqsat.target import ACCELERATORS, FAMILIES, Family, Target, TargetError
 from eqsat.target.accelerators import sections_of
 from eqsat.target.family import U55, U85
-from eqsat.vela.compile import compile_graph
 from tests.command import ROOT
-from tests.graphs import conv_graph
+from tests.graphs import compile_graph, conv_graph
 
 BY_FAMILY = pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 

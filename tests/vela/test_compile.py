@@ -17,11 +17,11 @@ from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin
-from eqsat.vela.compile import Footprint, compile_graph, compile_tosa
+from eqsat.vela.compile import Footprint, compile_tosa
 from eqsat.vela.roofline import Bound, Rates, bound, by_operator, over_bound
 from eqsat.vela.table import InSram, Row, get_occupied, in_use
 from tests.command import run_vela
-from tests.graphs import TARGETS, channel_shuffle, conv_graph, residual, transposed_relus
+from tests.graphs import TARGETS, channel_shuffle, compile_graph, conv_graph, residual, transposed_relus
 from tests.term import Term, graph, inputs, outputs
 
 BUILDERS = (residual, transposed_relus, channel_shuffle)
@@ -84,7 +84,6 @@ def test_a_record_has_velas_columns_as_text() -> None:
     "row",
     [
         ROW,
-        replace(ROW, source=None),
         replace(ROW, mac_cycles=1.5, ideal=2.0, waiting=0, origins=()),
         replace(ROW, source="", origins=(Origin("conv", "layers.0", "torch.nn.Conv2d", 6), Origin("relu"))),
     ],

@@ -10,8 +10,8 @@ import pytest
 from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import is_table_by_default, version
+from tests.graphs import compile_graph
 from tests.term import graph
 
 

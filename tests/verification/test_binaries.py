@@ -16,11 +16,11 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
-from eqsat.vela.compile import compile_graph
 from eqsat.vela.defects import violations
+from eqsat.vela.regor import RawOutput
 from eqsat.verification.checks import Binaries, Checks, find_culprit, first_equal, tell, verify_offers
 from tests.fake_oracle import by_vela, compiled
-from tests.graphs import U55, U85, residual, transposed_relus
+from tests.graphs import U55, U85, compile_graph, residual, transposed_relus
 from tests.term import inputs, outputs
 
 
@@ -129,7 +129,8 @@ def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Po
     own = _candidate("explicit", right, 9, pool)
     decision = Decision(limits=MemoryLimits(flash=own.figures.flash))
     found = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
-    larger = [compiled("eqsat", c.graph, replace(c.estimate, binary=(1 << 20, 16))) for c in found]
+    raws = [RawOutput(**{**c.estimate.raw, "read_only": bytes(1 << 20)}) for c in found]
+    larger = [compiled("eqsat", c.graph, replace(c.estimate, raw=raw)) for c, raw in zip(found, raws, strict=True)]
     answer = first_equal([own, *larger], checks, decision)
     assert answer is not None and answer.best is own
     verify_offers([own, *larger], answer, checks, decision)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.device.binary import raw_of
 from eqsat.egraph.rule import Rule
 from eqsat.ground.worker import Pool, Worker
 from eqsat.options.options import Options
@@ -163,15 +162,15 @@ def test_equal_graphs_are_proved_and_others_are_not(verifier: Verifier, pool: Po
 def test_a_binary_is_proved_to_compute_the_reference(verifier: Verifier, pool: Pool) -> None:
     """Or else what its graph does, as of stock's graph where that is not proved."""
     right, other = (by_vela(g, U55, pool) for g in (EQUAL, rotated((0, 3, 1, 2), low=1)))
-    assert verifier.prove_binary(right, raw_of(right.estimate), 60).proved
-    assert verifier.prove_binary(other, raw_of(other.estimate), 60).proved
-    wrong = verifier.prove_binary(right, raw_of(other.estimate), 60)
+    assert verifier.prove_binary(right, right.estimate.raw, 60).proved
+    assert verifier.prove_binary(other, other.estimate.raw, 60).proved
+    wrong = verifier.prove_binary(right, other.estimate.raw, 60)
     assert not wrong.proved and wrong.undecided
 
 
 def test_a_proof_that_takes_too_long_says_so(verifier: Verifier, pool: Pool) -> None:
     candidate = by_vela(EQUAL, U55, pool)
-    late = verifier.prove_binary(candidate, raw_of(candidate.estimate), 1e-9)
+    late = verifier.prove_binary(candidate, candidate.estimate.raw, 1e-9)
     assert not late.proved
     assert re.search("of (computing|processor time)", late.undecided[0]), "the worker's limit, or what is left"
 
@@ -181,7 +180,7 @@ def test_a_proof_that_takes_too_much_memory_says_so(
 ) -> None:
     monkeypatch.setattr(equality, "_PROOF_MIB", 1)
     candidate = by_vela(EQUAL, U55, pool)
-    (why,) = verifier.prove_binary(candidate, raw_of(candidate.estimate), 60).undecided
+    (why,) = verifier.prove_binary(candidate, candidate.estimate.raw, 60).undecided
     assert "memory limit" in why
 
 

@@ -104,7 +104,7 @@ class MemoryUse:
             over = max(t.end for t in live) - limit
             for t in live if over > 0 else ():
                 row = estimate.read_by(t)
-                if (n := node_of(row.source or "" if row else t.name, nodes)) is not None:
+                if (n := node_of(row.source if row else t.name, nodes)) is not None:
                     charged = _of_value(choices, n) if t.name in nodes else [n]
                     self.sram[charged] = np.maximum(self.sram[charged], min(over, t.end - t.address))
 
