@@ -154,7 +154,7 @@ def efforts() -> str:
         "extractor",
         "seconds per extraction",
         "compilations",
-        "seconds for binaries",
+        "seconds for the proof of a binary",
     )
     rows = ((e.extractor, e.time_limit, e.compilations, e.binary_time_limit) for e in EFFORTS)
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)

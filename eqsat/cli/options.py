@@ -85,8 +85,7 @@ def _options(
         _equality(
             min=0,
             metavar="SECONDS",
-            help="seconds for running the binary of stock's graph, and as many for all other binaries; "
-            "0: no binary is run",
+            help="seconds of processor time for the proof of one binary; 0: no binary is run or proved",
             show_default="by --effort",
         ),
     ] = None,

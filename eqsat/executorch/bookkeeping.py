@@ -4,8 +4,6 @@
   Here that is done when the code is first read (`torch/fx/graph_module.py`, recompile).
 - Fake tensors remember the outputs of PyTorch's own operators by the types of their arguments.
   Here also those of quantized graphs and of TOSA (`torch/_subclasses/fake_tensor.py`, _validate_cache_key).
-- Every pass interprets a copy of the graph of each delegate to know the types of its outputs, which are in the graph's
-  metadata (`torch/_higher_order_ops/executorch_call_delegate.py`).
 - `tree_map` describes a tree's structure to map its leaves (`torch/utils/_pytree.py`).
 - Each argument of a new node goes through four functions called `create_arg`, which look for modules, parameters and
   opaque objects first (`executorch/exir/pass_base.py`, `torch/fx`).
@@ -21,7 +19,6 @@ Another PyTorch than the one that these facts are of (torch 2.13, executorch 1.5
 from __future__ import annotations
 
 import gc
-import importlib
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,9 +29,8 @@ import torch
 from executorch.backends.arm.tosa.specification import get_context_spec
 from executorch.exir import pass_base
 from torch._export import utils as export_utils
-from torch._subclasses import FakeTensor, FakeTensorMode, fake_tensor
+from torch._subclasses import FakeTensorMode, fake_tensor
 from torch._subclasses.fake_tensor import _BypassDispatchCache, _DispatchCacheKey
-from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import PythonKeyTracer
 from torch.fx.graph import _PyTreeCodeGen
@@ -65,7 +61,6 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield FakeTensorMode, "cache", {}  # the other one knows operators that it may not know
     yield FakeTensorMode, "_validate_cache_key", _validate_key
     yield FakeTensorMode, "_cache_key", _key_with_specification
-    yield _delegates, "call_delegate_cpu", _call
     yield pytree, "tree_map", _map_tree
     yield fake_tensor, "tree_map", _map_tree
     for tracer in (PythonKeyTracer, pass_base.ExportPass.ExportTracer):
@@ -157,9 +152,6 @@ _QUANTIZED, _TOSA = "quantized_decomposed", "tosa"
 
 _validate = FakeTensorMode._validate_cache_key
 _key = FakeTensorMode._cache_key
-#: The package has an operator of the module's name.
-_delegates = importlib.import_module("torch._higher_order_ops.executorch_call_delegate")
-_call_delegate = _delegates.call_delegate_cpu
 
 
 def _validate_key(mode: FakeTensorMode, func: Any, args: Any, kwargs: Any) -> None:
@@ -176,39 +168,6 @@ def _key_with_specification(mode: FakeTensorMode, state: Any, func: Any, args: A
     if state.known_symbols:
         raise _BypassDispatchCache("TOSA with symbols")
     return _DispatchCacheKey((*key.key, get_context_spec()))
-
-
-def _call(lowered: Any, *args: Any) -> Any:
-    """Returns the outputs of a delegate."""
-    outputs = _infer_outputs(lowered.original_module, args)
-    return _call_delegate(lowered, *args) if outputs is None else outputs
-
-
-def _infer_outputs(program: ExportedProgram, args: tuple[Any, ...]) -> Any:
-    """Returns fake outputs of a delegate; None if its metadata may not tell their types.
-
-    The arguments have to be fake tensors of the types that it was lowered for.
-    Whether floating-point outputs require gradients depends on where they are computed.
-    """
-    signature = program.graph_signature
-    values: dict[object, Any] = {n.name: n.meta.get("val") for n in program.graph.nodes}
-    given: list[Any] = [values.get(name) for name in signature.user_inputs]
-    out: list[Any] = [values.get(name) for name in signature.user_outputs]
-    if not args or len(out) != len(signature.output_specs) or not all(map(_is_static, (*args, *given, *out))):
-        return None
-    if [_type(a) for a in args] != [_type(v) for v in given] or any(v.dtype.is_floating_point for v in out):
-        return None
-    with args[0].fake_mode:
-        fake = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in out]
-    return pytree.tree_unflatten(fake, program.call_spec.out_spec)
-
-
-def _is_static(value: Any) -> bool:
-    return isinstance(value, FakeTensor) and not value._has_symbolic_sizes_strides
-
-
-def _type(value: torch.Tensor) -> tuple[Any, ...]:
-    return value.dtype, value.device, tuple(value.shape), value.stride()
 
 
 # ---- trees, arguments, signatures and operators ---------------------------------------------------

@@ -8,7 +8,7 @@ Solvers, Vela, the reference model and cells of a benchmark run in such processe
 Arguments and results are JSON values and byte strings (`_child.py`); nothing is pickled.
 
 No library is used: multiprocessing, concurrent.futures and Pebble pickle, import the user's script again in each
-worker, and limit neither memory nor processor time; with Pebble 5.2 hanging native code outlives its deadline by 3 s.
+worker, and do not limit memory; with Pebble 5.2 hanging native code outlives its deadline by 3 s.
 """
 
 from __future__ import annotations
@@ -42,14 +42,12 @@ _CHILD = Path(__file__).with_name("_child.py")
 class Limits:
     """Limits of one call.
 
-    seconds    : wall time
-    mib        : MiB of resident memory of the process and all that it starts
-    cpu_seconds: processor time of the process
+    seconds: wall time
+    mib    : MiB of resident memory of the process and all that it starts
     """
 
     seconds: float = math.inf
     mib: float = math.inf
-    cpu_seconds: float = math.inf
 
 
 class WorkerError(RuntimeError):
@@ -200,9 +198,7 @@ class _CallPipes:
         assert process.stdin and process.stdout
         self._pid, self._in, self._out = process.pid, process.stdin.fileno(), process.stdout.fileno()
         self._limits, self._end = limits, time.monotonic() + limits.seconds
-        self._polls = min(limits.mib, limits.cpu_seconds) < math.inf
-        self._before: float | None = None  # seconds of computing at the first look
-        self._look = time.monotonic() + (_POLL if limits.mib == math.inf else 0.0)
+        self._polls, self._look = limits.mib < math.inf, time.monotonic()
         self.peak_mib = 0.0
 
     def write(self, data: bytes) -> None:
@@ -237,17 +233,11 @@ class _CallPipes:
         if not self._polls or now < self._look:
             return
         self._look = now + _POLL
-        if self._limits.mib < math.inf:
-            self.peak_mib = max(self.peak_mib, _resident_mib(self._pid))
-            if not self.peak_mib:  # it is only starting
-                self._look = now
-            if self.peak_mib > self._limits.mib:
-                raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
-        if self._limits.cpu_seconds < math.inf:
-            used = _cpu_seconds(self._pid)
-            self._before = used if self._before is None else self._before
-            if used - self._before > self._limits.cpu_seconds:
-                raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
+        self.peak_mib = max(self.peak_mib, _resident_mib(self._pid))
+        if not self.peak_mib:  # it is only starting
+            self._look = now
+        if self.peak_mib > self._limits.mib:
+            raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
 
 
 def _resident_mib(pid: int) -> float:
@@ -260,12 +250,3 @@ def _resident_mib(pid: int) -> float:
             with contextlib.suppress(psutil.Error):
                 total += p.memory_info().rss
     return total / 2**20
-
-
-def _cpu_seconds(pid: int) -> float:
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        times = psutil.Process(pid).cpu_times()
-        return float(times.user + times.system)
-    return 0.0

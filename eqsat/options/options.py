@@ -90,7 +90,7 @@ class Effort:
     A proposal that sets out from single graphs may have a share of as many for each of them (`Step`).
     extractor: name of the extractor.
     time_limit: seconds of each extraction.
-    binary_time_limit: seconds of running binaries, for stock's graph and for all others.
+    binary_time_limit: seconds of a processor for the proof of one binary.
     """
 
     summary: str
@@ -136,8 +136,7 @@ class Options:
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
     cache: place of the store of prices and answers (`eqsat/store/local.py`).
     None is `EQSAT_CACHE`, or the user's cache.
-    binary_time_limit: seconds of running what Vela compiles of stock's graph.
-    All other graphs together have as many. 0: binaries are not run.
+    binary_time_limit: seconds of a processor for the proof of one binary; 0: binaries are neither run nor proved.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
     "+16K", "5%" or "-50%" are relative to stock's graph, or to the given graph if there is no stock.
     "stock" is the most of what stock's graph uses, what the NPU has to itself (Dedicated_Sram), and 16 KiB.

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,23 +34,20 @@ from eqsat.proof.prove import (
     Proof,
     Prover,
     Side,
+    check_time,
     error_bound,
     evaluate_at,
     find_first,
     source_of,
     unequal,
 )
-from eqsat.proof.steps import Undecidable
+from eqsat.proof.steps import OutOfTime, Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import TensorGraph, find_unread
 from eqsat.tensor.types import DType
 
 #: Commands that an undecided proof names, at most.
 _NAMED = 4
-#: Shares of the elements of all results from which on the time of a proof is foretold.
-#: With each the foretold time, as a multiple of the limit, beyond which a proof ends.
-#: Over ViT's 1,487 commands the foretold time is too long by up to 1.5 at the first share, 1.27 at the second.
-_FORETOLD = ((0.05, 2.25), (0.2, 1.5))
 
 
 class EndedError(Exception):
@@ -62,13 +58,7 @@ class EndedError(Exception):
         self.open = Open(operator, offset, reason)
 
 
-class SlowProof(Exception):
-    """A proof that would take far longer than it may."""
-
-
-def prove_binary(
-    graph: TensorGraph, binary: Binary, *, prover: Prover | None = None, seconds: float = math.inf
-) -> Proof:
+def prove_binary(graph: TensorGraph, binary: Binary, *, prover: Prover | None = None, until: float = math.inf) -> Proof:
     """Returns the proof that a binary computes what a graph does, for every input.
 
     The verdict is "proved" or "undecided", never "different".
@@ -76,22 +66,25 @@ def prove_binary(
     The offset is -1 for the binary as a whole.
     prover: of another graph, which is evaluated already; then the binary is compared with that one.
     What it leaves undecided is not looked for.
-    seconds: of processor time that the proof may take.
-    Raises SlowProof as soon as it is plain that it would take far more.
+    until: processor time of the calling thread at which the proof ends as undecided, checked between commands.
     """
-    began, processor = time.perf_counter(), time.process_time()
+
+    def in_time(t: Terms, n: int, v: Value) -> Value:
+        check_time(until)
+        return v
+
+    began = time.perf_counter()
     first = prover.seed if prover else secrets.randbits(63)
     seeds, bound = [first], 0.0
     found = None
     while found is None:
         try:
-            source = prover.source(seeds[-1]) if prover else source_of(graph, seeds[-1])
+            source = prover.source(seeds[-1]) if prover else source_of(graph, seeds[-1], in_time)
             terms, inputs = _inputs(graph, source)
-            watch = partial(_foretell, source.terms, terms, processor, seconds, bound)
-            run = BinaryRun(graph, binary, terms, inputs, watch=watch)
+            run = BinaryRun(graph, binary, terms, inputs, until=until)
             side = run.side()
             if wrong := unequal(source, side):
-                found = Proof(UNDECIDED, () if prover else _where(graph, binary, source, wrong), outputs=wrong)
+                found = Proof(UNDECIDED, () if prover else _where(graph, binary, source, wrong, until), outputs=wrong)
             elif beyond := run.overflowing(source.terms):
                 found = Proof(UNDECIDED, beyond)
             elif (bound := bound + error_bound(source.terms, terms)) < LARGEST_ERROR:
@@ -101,27 +94,8 @@ def prove_binary(
         except EndedError as e:
             found = Proof(UNDECIDED, (e.open,))
         except Undecidable as e:
-            found = Proof(UNDECIDED, (Open(str(e), -1, "the graph has no form for it"),))
+            found = Proof(UNDECIDED, (Open(str(e), -1, e.reason),))
     return replace(found, seeds=tuple(seeds), seconds=time.perf_counter() - began)
-
-
-def _foretell(source: Terms, terms: Terms, began: float, seconds: float, bound: float, share: float) -> None:
-    """Raises SlowProof if a proof would take far longer than it may.
-
-    A second evaluation follows if the first one's bound on the error will be too large.
-    source, terms: of the graph, and of the binary so far.
-    began: processor time at the beginning.
-    bound: log2 of the error of the evaluations before.
-    share: of the elements of all results that are evaluated.
-    """
-    spent = time.process_time() - began
-    multiples = [multiple for least, multiple in _FORETOLD if share >= least]
-    if not multiples or spent / share < (too_long := multiples[-1] * seconds) / 2:
-        return
-    last = bound + error_bound(source, terms, share) < LARGEST_ERROR
-    foretold = spent / share * (1 if last else 2)
-    if foretold > too_long:
-        raise SlowProof(f"it would take about {foretold:.0f} s of processor time, of {seconds:.0f} s")
 
 
 def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:
@@ -134,7 +108,7 @@ class BinaryRun:
     """A binary of a graph, executed on terms of its inputs.
 
     known: words of all values of the graph, in order; if given, two attributes are filled.
-    watch: called before each command with the share of the elements of all results that have terms.
+    until: see `prove_binary`.
     new: numbers of the commands whose results the graph does not have.
     above: {command: the commands whose results it has read}, with -1 - k for output k.
     Raises EndedError.
@@ -147,9 +121,9 @@ class BinaryRun:
         terms: Terms,
         inputs: Sequence[Value],
         known: Words | None = None,
-        watch: Callable[[float], None] = lambda share: None,
+        until: float = math.inf,
     ) -> None:
-        self._graph, self._binary, self._known, self._watch = graph, binary, known, watch
+        self._graph, self._binary, self._known, self._until = graph, binary, known, until
         self._terms, self._inputs = terms, inputs
         self.new, self.above = set[int](), dict[int, set[int]]()
         try:
@@ -163,12 +137,10 @@ class BinaryRun:
         b = self._binary
         self._memory = memory = self._fill_memory()
         execution = b.config.commands.execution(b.config.core, memory)
-        elements = [math.prod(c.output.shape) if hasattr(c, "output") else 0 for c in self.commands]
-        done, every = 0, max(1, sum(elements))
         for k, c in enumerate(self.commands):
-            self._watch(done / every)
-            done += elements[k]
             memory.writer, memory.sources, self._terms.node = k, set(), k
+            if time.thread_time() > self._until:
+                raise EndedError(line(c), c.offset, OutOfTime.reason)
             try:
                 self._note(k, None if isinstance(c, Wait | Stop) else execution.step(c))
             except (Undecidable, *UNKNOWN) as e:
@@ -251,16 +223,19 @@ def _among(some: Words, known: Words) -> bool:
     return bool((known[at] == some).all())
 
 
-def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int, ...]) -> tuple[Open, ...]:
+def _where(
+    graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int, ...], until: float
+) -> tuple[Open, ...]:
     """Returns the first commands whose values the graph does not have."""
     known: list[Words] = []
 
     def keep(t: Terms, n: int, v: Value) -> Value:
+        check_time(until)
         known.append(np.unique(words(t.lanes(v))[0]))
         return v
 
     evaluate_at(graph, source.terms.field.seed, source.terms, keep)
-    run = BinaryRun(graph, binary, *_inputs(graph, source), np.unique(np.concatenate(known)))
+    run = BinaryRun(graph, binary, *_inputs(graph, source), np.unique(np.concatenate(known)), until)
     run.side()
 
     def above(k: int) -> list[int]:

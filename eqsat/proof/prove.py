@@ -215,9 +215,8 @@ class Prover:
         return found
 
     def _in_time(self, t: Terms, n: int, v: Value) -> Value:
-        """Returns the value. Raises OutOfTime when the time of the proof is over."""
-        if time.thread_time() > self._until:
-            raise OutOfTime
+        """Returns the value. Raises OutOfTime."""
+        check_time(self._until)
         return v
 
     def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
@@ -243,6 +242,12 @@ class Prover:
             yield from () if new is None else likely_inputs(self.graph, other, *new, outputs, self.seed)
         except Undecidable:
             return
+
+
+def check_time(until: float) -> None:
+    """Raises OutOfTime if the calling thread has used more than so many seconds of a processor."""
+    if time.thread_time() > until:
+        raise OutOfTime
 
 
 def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
@@ -338,14 +343,11 @@ def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open,
     return tuple(Open(describe(graph, n), n, reason) for n in sorted(other.beyond(source))[:_NAMED])
 
 
-def error_bound(source: Terms, other: Terms, share: float = 1.0) -> float:
-    """Returns log2 of a bound on the probability that equal lanes belong to different graphs.
-
-    share: of the other graph's elements that have terms so far.
-    """
-    elements, others = (t.elements + t.field.hashes for t in (source, other))
+def error_bound(source: Terms, other: Terms) -> float:
+    """Returns log2 of a bound on the probability that equal lanes belong to different graphs."""
+    elements = sum(t.elements + t.field.hashes for t in (source, other))
     # one more is zero, with which roots are compared
-    return source.field.error_bound(max(source.degree, other.degree), elements + int(others / share) + 1)
+    return source.field.error_bound(max(source.degree, other.degree), elements + 1)
 
 
 # Certificates: JSON records of a proof of two files, from which anybody can repeat the proof.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -25,11 +24,6 @@ from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import violations
 from eqsat.verification.equality import Attempt, Verifier, samples_for
 
-#: Elements that the functional model computes per second, about, in all tensors and samples.
-#: It converts a limit in seconds into a budget of work.
-#: So a busy machine runs the same binaries as an idle one.
-#: Source: benchmarks/results/device.
-_ELEMENTS_PER_SECOND = 2_000_000
 #: Seconds after which a run counts as hung.
 _HUNG = 600.0
 
@@ -39,30 +33,24 @@ Samples = Sequence[Sequence[Array]]
 class Binaries:
     """Checks the binaries of candidates, each once, in the background.
 
-    seconds: budget for stock's binary, and that for all others together, counted in work; 0: none is run.
-    It is also the processor time for the proof of one binary.
+    seconds: processor time for the proof of one binary; 0: none is run or proved.
     """
 
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
         self._verifier, self._target, self._pool, self._seconds = verifier, target, pool, seconds
-        self._left, self._lock = [seconds * _ELEMENTS_PER_SECOND] * 2, threading.Lock()
 
     @property
     def run_at_all(self) -> bool:
         """Whether the user wants binaries to be run."""
         return self._seconds > 0
 
-    def begin(self, c: Compiled, whatever_it_takes: bool = False) -> Future[Verdict]:
-        """Starts to run the binary of a candidate, once, and returns the pending verdict.
+    def begin(self, c: Compiled) -> Future[Verdict]:
+        """Starts to run the binary of a candidate, once, and returns the pending verdict."""
+        return self._verifier.once(self._judge, c, c, self._verifier.begin_samples(c))
 
-        whatever_it_takes: also if the budget is used up.
-        """
-        key = c, whatever_it_takes
-        return self._verifier.once(self._judge, key, *key, self._verifier.begin_samples(c))
-
-    def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
+    def verdict(self, c: Compiled) -> Verdict:
         """Returns whether the binary of a candidate computes what the candidate does, or why that is not known."""
-        return self.begin(c, whatever_it_takes).result()
+        return self.begin(c).result()
 
     def begin_proof(self, c: Compiled) -> Future[Attempt]:
         """Starts to prove the binary of a candidate, once, and returns the pending result."""
@@ -75,7 +63,7 @@ class Binaries:
             return Attempt(False, (verdict.reason,))
         return self._verifier.prove_binary(c, c.estimate.raw, self._seconds)
 
-    def _judge(self, c: Compiled, whatever_it_takes: bool, compared: Future[Comparison]) -> Verdict:
+    def _judge(self, c: Compiled, compared: Future[Comparison]) -> Verdict:
         """Returns the verdict on a candidate's binary, with the operator at which it goes wrong.
 
         compared: the comparison of its graph on the same samples: what the graph does is not taken for Vela's.
@@ -84,22 +72,12 @@ class Binaries:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
         try:
             inputs, _ = self._verifier.reference().first(samples_for(c.graph))
-            if not self._spend(c, len(inputs)) and not whatever_it_takes:
-                return Verdict(None, f"no time was left of {self._seconds:g} s (binary_time_limit)")
             found = check(c.graph, c.estimate.raw, self._pool, inputs, partial(_expect, c.graph, compared), _HUNG)
         except WorkerError as e:
             return Verdict(None, str(e))
         if found.equal is False and (culprit := find_culprit(c.graph, inputs, self._target, self._pool)) is not None:
             return replace(found, reason=f"{found.reason}, from {c.graph.nodes[culprit].op} n{culprit} on")
         return found
-
-    def _spend(self, c: Compiled, samples: int) -> bool:
-        """Takes the work of running a binary from its budget; returns whether something was left of that."""
-        whose = int(c.name == "stock")
-        with self._lock:
-            before = self._left[whose]
-            self._left[whose] -= samples * sum(c.graph.type(n).elements for n in c.graph.live())
-        return before > 0
 
 
 def _expect(graph: TensorGraph, compared: Future[Comparison]) -> Sequence[Sequence[Array] | WorkerError]:
@@ -202,7 +180,7 @@ class Checks:
         if c not in self._compared:
             found = self._compared[c] = self._compare(c)
             if found is not None and found.binary.equal is False:
-                self._warn_of_binary(c, found.binary)
+                self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {found.binary.reason}")
         return self._compared[c]
 
     def verified(self, c: Compiled) -> bool | None:
@@ -216,18 +194,6 @@ class Checks:
     def miscompiled(self) -> list[Compiled]:
         """Candidates that were compared and that Vela compiles wrongly."""
         return [c for c, found in self._compared.items() if found and found.binary.equal is False]
-
-    def run_in_any_case(self, found: Answer) -> Answer:
-        """Returns the answer after running its binary even if the budget is used up."""
-        c = found.best
-        binary = self.binaries.verdict(c, whatever_it_takes=True)
-        if binary.equal is False:
-            self._warn_of_binary(c, binary)
-        changed = self._compared[c] = replace(found, binary=binary)
-        return changed
-
-    def _warn_of_binary(self, c: Compiled, binary: Verdict) -> None:
-        self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {binary.reason}")
 
     def _compare(self, c: Compiled) -> Answer | None:
         self.binaries.begin(c)
@@ -294,7 +260,6 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     """Returns the best candidate that is legal, proved to equal the reference, and compiled rightly.
 
     Behind `_UNPROVED` that are not proved, only candidates are considered that were compared before.
-    If Vela compiled a candidate wrongly, the answer's binary is run whatever the budget says.
     What Vela compiles wrongly, and what is doubtful, is a last resort.
     Returns None if Vela refuses the explicit graph, which is the reference, and nothing else is equal.
     """
@@ -307,8 +272,6 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
         if found is None:
             undecided += c in checks.undecided
             continue
-        if found.binary.equal is None and checks.miscompiled:
-            found = checks.run_in_any_case(found)
         if found.binary.equal is not False and not _is_doubtful(found, checks):
             return found
         fallbacks.append(found)

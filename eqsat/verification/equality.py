@@ -160,7 +160,7 @@ class Verifier:
 
         seconds: of processor time, so that a busy machine proves what an idle one does.
         """
-        return self._attempt(prove_raw, c.tosa, raw, seconds, limits=Limits(_HUNG, _PROOF_MIB, seconds))
+        return self._attempt(prove_raw, c.tosa, raw, seconds, limits=Limits(_HUNG, _PROOF_MIB))
 
     def proves(self, graph: TensorGraph) -> bool:
         """Returns whether a graph is proved to equal the reference."""

@@ -91,7 +91,6 @@ def test_what_a_function_raises_is_refused_and_the_process_goes_on(
     ("function", "args", "limits", "words"),
     [
         ("time:sleep", [1000], Limits(seconds=0.3), "sleep was stopped at the time limit of 0.3 s"),
-        ("test_process:loops", [], Limits(cpu_seconds=0.3), "0.3 s of computing"),
         ("builtins:bytearray", [1 << 28], Limits(mib=100), "memory limit: .* MiB of 100"),
         ("signal:raise_signal", [9], Limits(), r"died in raise_signal \(signal 9\)"),
         ("os:_exit", [7], Limits(), "exit code 7"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,8 +15,8 @@ from eqsat.device.core.operands import ByteRange, Convolution, Element
 from eqsat.device.run import run
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
-from eqsat.proof import PROVED, UNDECIDED
-from eqsat.proof.binary import EndedError, SlowProof, prove_binary
+from eqsat.proof import PROVED, UNDECIDED, Prover
+from eqsat.proof.binary import EndedError, prove_binary
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.evaluation import variable
 from eqsat.proof.field import Field
@@ -57,12 +58,13 @@ def test_binaries_of_every_kind_of_command_are_proved(piece: Piece, target: Targ
     assert (proof.verdict, proof.undecided) == (PROVED, ()) and proof.error_bound < 2**-60
 
 
-def test_a_proof_that_would_take_far_longer_than_it_may_ends_early(worker: Worker) -> None:
+def test_a_proof_that_takes_longer_than_it_may_is_undecided(worker: Worker) -> None:
     graph = of(pieces.PIECES[0])
-    binary = compiled(dumps(graph), U55, worker)
-    with pytest.raises(SlowProof, match="of processor time, of 0 s"):
-        prove_binary(graph, binary, seconds=1e-9)
-    assert prove_binary(graph, binary, seconds=600).verdict == PROVED
+    binary, prover, reason = compiled(dumps(graph), U55, worker), Prover(graph), "the time for a proof ended there"
+    assert prove_binary(graph, binary, prover=prover, until=time.thread_time() + 600).verdict == PROVED
+    for known, place in ((prover, binary.commands()[0].offset), (None, -1)):
+        proof = prove_binary(graph, binary, prover=known, until=0)
+        assert proof.verdict == UNDECIDED and [(o.node, o.reason) for o in proof.undecided] == [(place, reason)]
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)

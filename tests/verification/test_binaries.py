@@ -112,15 +112,12 @@ def _candidate(name: str, graph: TensorGraph, cycles: int, pool: Pool) -> Compil
     return compiled(name, graph, estimate)
 
 
-def test_once_a_candidate_is_compiled_wrongly_what_ships_is_run_whatever_the_budget_says(
-    options: Options, pool: Pool
-) -> None:
+def test_behind_a_candidate_that_is_compiled_wrongly_the_next_one_is_the_answer(options: Options, pool: Pool) -> None:
     wrong, right = largest_of_rows(True), largest_of_rows(False)
-    checks = Checks(right, U55, pool, replace(options, binary_time_limit=1e-9), [])  # for one binary alone
+    checks = Checks(right, U55, pool, options, [])
     candidates = [_candidate("eqsat", wrong, 1, pool), _candidate("eqsat", right, 2, pool)]
     answer = first_equal(candidates, checks, Decision())
-    assert answer is not None and answer.best is candidates[1]
-    assert (answer.binary.equal, checks.binaries.verdict(candidates[1]).equal) == (True, None)
+    assert answer is not None and answer.best is candidates[1] and answer.binary.equal is True
 
 
 def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Pool) -> None:
@@ -145,13 +142,8 @@ def test_the_operator_at_which_a_binary_goes_wrong(pool: Pool) -> None:
     assert find_culprit(largest_of_rows(False), inputs, U55, pool) is None
 
 
-@pytest.mark.parametrize("seconds, reason", [(0, "binary_time_limit is 0"), (1e-9, "no time was left")])
-def test_what_is_not_run_says_why(seconds: float, reason: str, options: Options, pool: Pool) -> None:
+def test_what_is_not_run_says_why(options: Options, pool: Pool) -> None:
     graph = residual()
-    binaries = Checks(graph, U55, pool, replace(options, binary_time_limit=seconds), []).binaries
-    first, other = (_candidate("eqsat", graph, 1, pool) for _ in range(2))
-    assert binaries.verdict(first).equal is (True if seconds else None)
-    assert binaries.verdict(other).equal is None and reason in binaries.verdict(other).reason
-    if seconds:
-        assert binaries.verdict(other, whatever_it_takes=True).equal
-        assert binaries.verdict(_candidate("stock", graph, 1, pool)).equal, "stock's has a budget of its own"
+    binaries = Checks(graph, U55, pool, replace(options, binary_time_limit=0), []).binaries
+    verdict = binaries.verdict(_candidate("eqsat", graph, 1, pool))
+    assert verdict.equal is None and "binary_time_limit is 0" in verdict.reason

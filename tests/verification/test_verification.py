@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 from dataclasses import replace
@@ -172,7 +171,7 @@ def test_a_proof_that_takes_too_long_says_so(verifier: Verifier, pool: Pool) -> 
     candidate = by_vela(EQUAL, U55, pool)
     late = verifier.prove_binary(candidate, candidate.estimate.raw, 1e-9)
     assert not late.proved
-    assert re.search("of (computing|processor time)", late.undecided[0]), "the worker's limit, or what is left"
+    assert late.undecided[0].endswith("the time for a proof ended there")
 
 
 def test_a_proof_that_takes_too_much_memory_says_so(
