@@ -129,6 +129,7 @@ def answer(
         console.say(f"wrote {job.output} ({len(found.content)} bytes{found.about})")
         if job.report:
             console.say(f"wrote {job.report}")
+        _show_shortfalls(found.results)
     if not (found.complete and fits):
         raise typer.Exit(NOT_AS_ASKED)
 
@@ -184,3 +185,9 @@ def _seconds(stages: Mapping[str, float]) -> str:
     """Returns the seconds of the command until now, and of its stages, some of which run in parallel."""
     shown = ", ".join(f"{name_stage(k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
     return f"seconds: {time.perf_counter() - COMMAND.started:.1f} in all; by stage, some at once: {shown}"
+
+
+def _show_shortfalls(results: Mapping[str, Result]) -> None:
+    """Prints by how much results, by the names of their delegates, exceed the limits of memory."""
+    for name, text in ((name, r.shortfall) for name, r in results.items() if r.nearest):
+        console.print(Text(f"{name} {text}" if len(results) > 1 else text, "bold red"), highlight=False)
