@@ -169,17 +169,18 @@ def _schedule(decoded: Iterable[Any], target: Target, measured: Calibration | No
             yield _Done(c, taken, clock.end)
 
 
-def price_ends(stream: bytes, target: Target) -> tuple[tuple[int, int], ...]:
-    """Returns the cycles of a stream with each constant of the calibration at the two ends of its range.
+def price_with_ends(stream: bytes, target: Target) -> tuple[StreamPrice, tuple[tuple[int, int], ...]]:
+    """Returns the price of a stream, and its cycles with each constant of the calibration at the ends of its range.
 
-    The other constants keep their values. Raises DeviceError.
+    The other constants keep their values. Raises DeviceError, like `price`.
     """
     decoded = list(_decode(stream, target))
 
     def cycles(at: Calibration) -> int:
         return _by_kind(_schedule(decoded, target, at)).cycles
 
-    return tuple((cycles(low), cycles(high)) for low, high in extremes(target))
+    ends = tuple((cycles(low), cycles(high)) for low, high in extremes(target))
+    return _by_kind(_schedule(decoded, target)), ends
 
 
 class Ratio(NamedTuple):
@@ -190,7 +191,7 @@ class Ratio(NamedTuple):
 
     @staticmethod
     def of(ours: int, theirs: int, ends: Sequence[tuple[int, int]], their_ends: Sequence[tuple[int, int]]) -> Ratio:
-        """Returns the ratio of cycles, the ends of which are those of `price_ends`; it has no interval without them.
+        """Returns the ratio of cycles, with the ends that `price_with_ends` gives; it has no interval without them.
 
         What each constant changes is added up as independent errors are: the root of the sum of squares.
         """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import convert
 
-from cost_models.command_stream import Ratio, StreamPrice, price, price_ends
+from cost_models.command_stream import Ratio, StreamPrice, price, price_with_ends
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.table import Table, number, ratio, share
 from eqsat.target import Target
@@ -52,7 +53,10 @@ class GraphFigures:
     @staticmethod
     def of(estimate: Estimate, target: Target) -> GraphFigures:
         """Returns the figures of a graph that was compiled for the target; of unknown commands Vela's total counts."""
-        stream = _stream_price(estimate, target)
+        priced: tuple[StreamPrice | None, tuple[tuple[int, int], ...]] = None, ()
+        with suppress(DeviceError):
+            priced = price_with_ends(estimate.stream, target)
+        stream, ends = priced
         cycles = stream.cycles if stream else estimate.cycles
         return GraphFigures(
             estimate.cycles,
@@ -61,7 +65,7 @@ class GraphFigures:
             stream,
             milliseconds=1e3 * cycles / estimate.rates.clock,
             calibrated=cycles,
-            ends=price_ends(estimate.stream, target) if stream else (),
+            ends=ends,
         )
 
     def over(self, before: GraphFigures) -> Ratio | None:
@@ -135,16 +139,10 @@ def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
 
 def count_cycles(estimate: Estimate, target: Target) -> int:
     """Returns the calibrated cycles of a compiled graph, Vela's total without a price of its commands."""
-    stream = _stream_price(estimate, target)
-    return stream.cycles if stream else estimate.cycles
-
-
-def _stream_price(estimate: Estimate, target: Target) -> StreamPrice | None:
-    """Returns the price of a compiled graph's command stream, None if a command has none."""
     try:
-        return price(estimate.stream, target)
+        return price(estimate.stream, target).cycles
     except DeviceError:
-        return None
+        return estimate.cycles
 
 
 def _add_ends(ends: Iterable[Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

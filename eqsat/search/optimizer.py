@@ -213,7 +213,10 @@ def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, 
         stock_verified, stock_proved, stock_binary = checks.stock(given.stock)
         peers = {name: c for name, c in given.compiled.items() if name != "stock" or stock_verified is not False}
         figures = dict.fromkeys(("stock", "explicit", "eqsat"), GraphFigures())
-        figures |= {n: GraphFigures.of(c.estimate, state.target) for n, c in {**peers, "eqsat": best}.items()}
+        sides = {**peers, "eqsat": best}
+        distinct = {c.key[1:]: c for c in sides.values()}
+        told = {key: GraphFigures.of(c.estimate, state.target) for key, c in distinct.items()}
+        figures |= {n: told[c.key[1:]] for n, c in sides.items()}
         if known and not (state.recalled == "remembered" or interrupted or nearest):
             known.keep(answer, located, graphs)
         of_binary = proof_of_binary.result()

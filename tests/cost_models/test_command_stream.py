@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cost_models.calibration import calibration, vela_constants
-from cost_models.command_stream import Ratio, StreamPrice, price, price_ends, price_rows
+from cost_models.command_stream import Ratio, StreamPrice, price, price_rows, price_with_ends
 from eqsat.device.binary import compile_binary
 from eqsat.device.core.errors import DeviceError
 from eqsat.ground.worker import Pool
@@ -154,8 +154,9 @@ def test_a_ratio_has_an_interval_that_vanishes_between_equal_graphs(pool: Pool) 
     stream, other = (compile_graph(g, target, pool).stream for g in (moved, ONE["add"]))
 
     def ratio(ours: bytes, theirs: bytes) -> Ratio:
-        cycles = [price(s, target).cycles for s in (ours, theirs)]
-        return Ratio.of(*cycles, price_ends(ours, target), price_ends(theirs, target))
+        (a, ends), (b, their_ends) = (price_with_ends(s, target) for s in (ours, theirs))
+        assert a == price(ours, target)
+        return Ratio.of(a.cycles, b.cycles, ends, their_ends)
 
     same, apart = ratio(stream, stream), ratio(stream, other)
     assert (same.value, same.within) == (1.0, 0.0) and str(same) == "+0.0% +- 0.0%"
