@@ -372,7 +372,7 @@ class Engine:
         if deadline.is_over():
             return updated, TIME_LIMIT
         ready = [r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)]
-        # Analyses make no e-nodes, so no limit is checked between them.
+        # Analyses make few e-nodes, so limits are checked once for all of them.
         for group in [ready] if all(r.analysis for r in ready) else [[r] for r in ready]:
             report = self.run(f"(run-schedule {' '.join(f'rs.{r.name}' for r in group)})")[0].report
             found = {r.name: n for r in group if (n := report.num_matches_per_rule.get(r.name))}
