@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.egraph import engine
-from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError
+from eqsat.egraph.kinds import VALUE, VALUES, Kind, RuleError
 from eqsat.egraph.log import Log
 from eqsat.egraph.pattern import Demand, Expr, Pattern, Query, Role, is_leaf, operands_of, text
 from eqsat.egraph.terms import is_of
@@ -86,7 +86,7 @@ def compile_rule(left: Term, right: Term, where: Sequence[Term], removes: bool) 
     atoms = tuple(a for a in pattern.atoms if a is not None)
     query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
     functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
-    needs = frozenset(s.kind for s in pattern.symbols if s.kind.sort == "i64" and s.kind != INDEX)
+    needs = frozenset(s.kind for s in pattern.symbols if s.kind.sort == "i64" and s.kind.type is not int)
     declarations = {x.symbol: x.declaration for x in pattern.declared if x.declaration}
     return CompiledRule(query, functions, declarations, needs)
 

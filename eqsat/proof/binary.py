@@ -34,10 +34,10 @@ from eqsat.proof.prove import (
     Proof,
     Prover,
     Side,
-    check_time,
     error_bound,
     evaluate_at,
     find_first,
+    in_time,
     source_of,
     unequal,
 )
@@ -68,18 +68,14 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, prover: Prover | None = 
     What it leaves undecided is not looked for.
     until: processor time of the calling thread at which the proof ends as undecided, checked between commands.
     """
-
-    def in_time(t: Terms, n: int, v: Value) -> Value:
-        check_time(until)
-        return v
-
     began = time.perf_counter()
     first = prover.seed if prover else secrets.randbits(63)
     seeds, bound = [first], 0.0
     found = None
     while found is None:
         try:
-            source = prover.source(seeds[-1]) if prover else source_of(graph, seeds[-1], in_time)
+            seed = seeds[-1]
+            source = prover.source(seed, until=until) if prover else source_of(graph, seed, in_time(until))
             terms, inputs = _inputs(graph, source)
             run = BinaryRun(graph, binary, terms, inputs, until=until)
             side = run.side()
@@ -229,8 +225,10 @@ def _where(
     """Returns the first commands whose values the graph does not have."""
     known: list[Words] = []
 
+    check = in_time(until)
+
     def keep(t: Terms, n: int, v: Value) -> Value:
-        check_time(until)
+        check(t, n, v)
         known.append(np.unique(words(t.lanes(v))[0]))
         return v
 

@@ -201,23 +201,28 @@ class Prover:
             return found
         return again if again.verdict == PROVED else found
 
-    def source(self, seed: int, by_tables: bool = False) -> Side:
-        """Returns the graph evaluated at the point of a seed, once. Raises Undecidable."""
+    def source(self, seed: int, by_tables: bool = False, *, until: float | None = None) -> Side:
+        """Returns the graph evaluated at the point of a seed, once. Raises Undecidable.
+
+        until: processor time of another proof's end, after which the next one tries again; None: of this prover's.
+        """
         key = seed, by_tables
         if key not in self._sources:
+            seen = self._in_time if until is None else in_time(until)
             try:
-                self._sources[key] = source_of(self.graph, seed, self._in_time, by_tables=by_tables)
+                self._sources[key] = source_of(self.graph, seed, seen, by_tables=by_tables)
             except Undecidable as e:
+                if until is not None and isinstance(e, OutOfTime):
+                    raise
                 self._sources[key] = e
         found = self._sources[key]
         if isinstance(found, Undecidable):
             raise found
         return found
 
-    def _in_time(self, t: Terms, n: int, v: Value) -> Value:
-        """Returns the value. Raises OutOfTime."""
-        check_time(self._until)
-        return v
+    @property
+    def _in_time(self) -> Seen:
+        return in_time(self._until)
 
     def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
         """Returns the nodes of each graph whose values the other graph does not have. Raises Undecidable."""
@@ -244,10 +249,15 @@ class Prover:
             return
 
 
-def check_time(until: float) -> None:
-    """Raises OutOfTime if the calling thread has used more than so many seconds of a processor."""
-    if time.thread_time() > until:
-        raise OutOfTime
+def in_time(until: float) -> Seen:
+    """Returns what raises OutOfTime for a value once the thread has used more than so many seconds of a processor."""
+
+    def check(t: Terms, n: int, v: Value) -> Value:
+        if time.thread_time() > until:
+            raise OutOfTime
+        return v
+
+    return check
 
 
 def check_signatures(a: TensorGraph, b: TensorGraph) -> None:

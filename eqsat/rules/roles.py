@@ -100,7 +100,7 @@ def slice_operands(s: Slice, call: Call, result: Type, *operands: Type) -> tuple
     """Returns slices of all operands such that s (call xs) = call (xs sliced)."""
     cut = list(zip(s.attr("start"), s.attr("size"), strict=True))
     found = parts_of_all(call, -1, cut, (*operands, result), lambda n: (0, n))
-    return None if found is None else tuple(slice_call(*zip(*of, strict=True)) for of in found[:-1])
+    return None if found is None else tuple(slice_call((a for a, _ in of), (n for _, n in of)) for of in found[:-1])
 
 
 m, s = symbols("m", Move), symbols("s", Slice)

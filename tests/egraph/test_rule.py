@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 
+from eqsat.egraph.encoding import saturate
 from eqsat.egraph.kinds import (
     Axial,
     Binary,
@@ -23,9 +24,11 @@ from eqsat.egraph.kinds import (
     Value,
     Values,
     op,
+    such,
 )
 from eqsat.egraph.rule import Rule, rule, with_helpers
 from eqsat.egraph.terms import LHS, each, element, extern, fact, let, postpone, symbols
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -212,3 +215,16 @@ def test_rules_bring_those_that_make_what_they_need() -> None:
 def test_a_kind_that_is_written_as_an_operator_names_what_to_write() -> None:
     with pytest.raises(RuleError, match=r'add is a kind.*`add = symbols\("add", Annotated\[Call, op\("add"\)\]\)`'):
         op("add")(1, 2)
+
+
+@pytest.mark.parametrize("number, fires", [(2, True), (3, False)])
+def test_numbers_of_a_narrow_kind_are_matched(number: int, fires: bool) -> None:
+    """Numbers are not interned, so no rule waits for an interned one of its kind."""
+    n = symbols("n", Annotated[int, such("even", int, lambda n: n % 2 == 0)])
+    counted = fact("counted", Value, int, gives=int)
+    counts = rule("counts", counted(b(x), number), 7, where=b(x))
+    graph = TensorGraph()
+    graph.outputs = [graph.add("slice", [graph.add_input("x", (6,), "INT8")], start=(2,), size=(3,))]
+    uses = rule("uses", b(x), b(x), where=counted(b(x), n))
+    matches = saturate(graph, [counts, uses]).saturation.matches
+    assert ("uses" in matches) == fires

@@ -67,6 +67,21 @@ def test_a_proof_that_takes_longer_than_it_may_is_undecided(worker: Worker) -> N
         assert proof.verdict == UNDECIDED and [(o.node, o.reason) for o in proof.undecided] == [(place, reason)]
 
 
+def test_the_limit_is_that_of_the_proof_of_the_binary(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prover's own limit, of an earlier proof, ends none, and what a proof leaves undone the next one does."""
+    monkeypatch.setattr("eqsat.proof.binary.LARGEST_ERROR", -150.0)  # one evaluation does not suffice
+    graph = of(pieces.PIECES[0])
+    binary, prover = compiled(dumps(graph), U55, worker), Prover(graph, seconds=0.2)
+    ended = prove_binary(graph, binary, prover=prover, until=0)
+    assert ended.verdict == UNDECIDED and ended.undecided[0].reason == "the time for a proof ended there"
+    assert prover.prove(graph).verdict == PROVED
+    spent = time.thread_time()
+    while time.thread_time() < spent + 0.3:
+        pass
+    proof = prove_binary(graph, binary, prover=prover, until=time.thread_time() + 600)
+    assert proof.verdict == PROVED and len(proof.seeds) == 2
+
+
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 @pytest.mark.parametrize("name, make, dtype", KINDS, ids=[f"{name}-{dtype}" for name, _, dtype in KINDS])
 def test_binaries_of_single_operators_are_proved_by_terms_that_are_what_they_compute(

@@ -131,3 +131,9 @@ def test_a_movement_is_the_product_of_those_within_its_axes() -> None:
         parts = m.within(m.in_shape)
         assert (parts is None) == (m.in_shape != m.out_shape)
         assert parts is None or Move.product(parts) == m
+
+
+def test_a_slice_of_a_tensor_without_axes_crosses() -> None:
+    """Its part of each operand had no arguments, and saturation ended."""
+    s, scalar = roles.slice_call((), ()), Type((), "INT32")
+    assert roles.slice_operands.fn(s, Call("add", ()), scalar, scalar, scalar) == (s, s)
