@@ -5,7 +5,7 @@
 In a stable model every active atom is founded on atoms that are active before it.
 Therefore the semantics guarantees acyclicity without levels or big constants.
 Roots are required, and the price is minimised.
-Constraints that follow from the structure of the graph (see `structure`) are stated too, because they make cores small.
+Constraints that follow from the structure of the graph are stated too, because they make cores small.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ One way states in the program which components an active component needs; the ot
 If neither way finds a proof, neighbourhood search improves the choice.
 
 That frees a ball of classes, keeps the rest, solves, and repeats.
-A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`).
+A neighbourhood is a ChoiceGraph of its own.
 It is reduced, and clingo solves what remains, up to a number of conflicts.
 The work for that does not depend on the size of the whole graph.
 

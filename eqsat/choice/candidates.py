@@ -91,7 +91,7 @@ class Candidate:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a SLICE whose readers read it in place or pay for a copy (`eqsat/choice/candidates.py`).
+        """Whether it is a SLICE whose readers read it in place or pay for a copy.
 
         A SLICE of sums has its own price: its readers cost more than behind a whole tensor.
         """

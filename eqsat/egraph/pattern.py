@@ -42,15 +42,12 @@ Slot = str | int
 #: A slot, or a function of egglog with its arguments.
 Expr = Slot | tuple["Expr", ...]
 
-#: Functions that egglog computes itself; all others are tables.
-PRIMITIVES = frozenset({"+", "vec-length"})
-
 
 @dataclass(frozen=True, slots=True)
 class Atom:
     """A row that must exist, or a sum or length that egglog computes.
 
-    function: a constructor, a fact, a relation, or one of `PRIMITIVES`.
+    function: a constructor, a fact, a relation, or a primitive of egglog (`+`, `vec-length`).
     result: the class, what the fact gives, or the number; None for a relation.
     """
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eqsat.ground.files import InputError
 
-# ExecuTorch's files as flatbuffers: bundled programs and .ptd files; `pte.py` reads programs.
+# ExecuTorch's files as flatbuffers: bundled programs and .ptd files.
 #
 # Fields are known by their places in the schemas, which stay the same, as ExecuTorch reads files of earlier versions.
 # Its own readers need PyTorch, whose import takes seconds, and it only writes bundled programs.

@@ -224,7 +224,6 @@ def _where(
 ) -> tuple[Open, ...]:
     """Returns the first commands whose values the graph does not have."""
     known: list[Words] = []
-
     check = in_time(until)
 
     def keep(t: Terms, n: int, v: Value) -> Value:

@@ -4,7 +4,7 @@
     eqsat.runs.save(result, "run")                        # or: eqsat optimize in.tosa ... --save run
     run = eqsat.runs.load("run")                          # what it can do: eqsat/search/result.py
 
-`eqsat/runs/saved.py` describes the directory. Rules are code, so only their names are saved.
+Rules are code, so only their names are saved.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Vela decomposes a TRANSPOSE without hardware support by a selection sort of the axes.
 This takes up to nine operators.
 In a view as three axes H, W, C there are few native transposes; chains of them are cheaper.
-The price of a step is a closed form there; the cost model then chooses among the candidates.
+The price of a step is a closed form; the cost model then chooses among the candidates.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R
     return [d.remedy for d in DEFECTS if isinstance(d.remedy, kind) and d.is_in(family, vela)]
 
 
-# Graphs that must never reach Vela: with a defect (`defects.py`), or with sums of 48 bits where it takes none.
+# Graphs that must never reach Vela: with a defect, or with sums of 48 bits where it takes none.
 
 
 def price_guards(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
