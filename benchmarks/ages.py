@@ -69,6 +69,8 @@ MEASURES: Mapping[str, Collection[str]] = {
 
 #: The record behind the results in the README, which is made anew for each release.
 OF_RELEASE = "calibrated"
+#: The file that a release itself changes, which is no change of what was measured.
+_VERSION = "eqsat/ground/_version.py"
 
 #: A commit of records that a page quotes: "3f9e39d, `benchmarks/results/zoo`", with any number of records.
 _QUOTE = re.compile(rf"\b([0-9a-f]{{7,40}})((?:,\s+`{RESULTS}/[\w.-]+`)+)")
@@ -106,7 +108,7 @@ def age(commit: str, places: Collection[str], root: Path = ROOT) -> int:
     """Returns how many commits since `commit` touched code below `places` that differs from it today."""
     head = _git(root, "rev-parse", "HEAD")
     listed = _git(root, "diff", "--name-only", "--no-renames", commit, head, "--", *places).splitlines()
-    changed = [f for f in listed if _code(root, commit, f) != _code(root, head, f)]
+    changed = [f for f in listed if f != _VERSION and _code(root, commit, f) != _code(root, head, f)]
     return int(_git(root, "rev-list", "--count", f"{commit}..{head}", "--", *changed)) if changed else 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ages import MEASURES, OF_RELEASE, RESULTS, ROOT, ages, commits, files, misquoted, unfit
+from benchmarks.ages import MEASURES, OF_RELEASE, RESULTS, ROOT, age, ages, commits, files, misquoted, unfit
 from eqsat import __version__
 
 
@@ -86,6 +86,19 @@ def test_a_release_has_results_of_its_own_code(tmp_path: Path) -> None:
     assert found("1.1.dev0")[1] == []
     commit(tmp_path, one="x = 1\n", three="")
     assert found() == ({OF_RELEASE: 0, "other": 1}, [])
+
+
+def test_the_version_itself_is_no_change(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "eqsat/ground").mkdir(parents=True)
+    version = tmp_path / "eqsat/ground/_version.py"
+    version.write_text('__version__ = "1.dev0"\n')
+    first = commit(tmp_path, **{"eqsat/ground": "x = 1\n"})
+    version.write_text('__version__ = "1"\n')
+    commit(tmp_path)
+    assert age(first, ["eqsat"], tmp_path) == 0
+    commit(tmp_path, **{"eqsat/ground": "x = 2\n"})
+    assert age(first, ["eqsat"], tmp_path) == 1
 
 
 def test_records_name_a_commit_of_the_history(tmp_path: Path) -> None:
