@@ -51,7 +51,7 @@ class Edge:
     """An edge between two boxes.
 
     kind: its class in the style sheet
-    weak: whether it decides about rows only if no other edge does
+    weak: whether the layout ignores it if it would close a cycle
     """
 
     source: int
@@ -110,10 +110,7 @@ def add_caption(picture: Picture, text: str) -> Picture:
 
 
 def svg(picture: Picture, style: str = "", kind: str = "") -> str:
-    """Returns the picture as an `<svg>` element.
-
-    style: its own style sheet; kind: its class in the page's style sheet.
-    """
+    """Returns the picture as an `<svg>` element with its own style sheet, and a class in that of the page."""
     width, height = f"{picture.width:.0f}", f"{picture.height:.0f}"
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     sheet = f"<style>{style}</style>" if style else ""

@@ -44,7 +44,7 @@ _depth = 0
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """Yields a new name beside `path` for what is to replace it; what has this name at the end is removed."""
-    temporary = path.with_name(f".eqsat.{uuid.uuid4().hex[:12]}")  # not longer than most names: those have a limit
+    temporary = path.with_name(f".eqsat.{uuid.uuid4().hex[:12]}")  # short, since the length of names is limited
     with _PLACING:
         _unfinished.add(temporary)
     try:
@@ -56,7 +56,7 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def placing(path: Path) -> Iterator[None]:
-    """Within it `path` is replaced by the file that was made beside it; `abandon` waits for its end."""
+    """Marks the block in which the file beside `path` replaces it; `abandon` waits for the end of the block."""
     global _depth
     with _PLACING:
         _depth += 1
@@ -116,27 +116,19 @@ def is_special(path: Path) -> bool:
 
 
 def check_output(path: Path, option: str = "-o") -> None:
-    """Refuses an output place before the long work starts, if nothing can be written there.
-
-    option: the option that named it, for the message.
-    Raises InputError.
-    """
+    """Raises InputError if nothing can be written to `path`, which `option` named, before the long work starts."""
     try:
         if path.is_dir():
             raise InputError(f"{path} is a directory: give a file name with {option}")
         if is_special(path):
             return
-    except OSError as e:  # a name that is too long, or that lies behind a closed directory
+    except OSError as e:  # a name that is too long, or in a directory without access
         raise InputError(f"cannot write {path}: {e.strerror or e}; choose another place with {option}") from e
     check_directory(path.parent, option)
 
 
 def check_directory(directory: Path, option: str = "") -> None:
-    """Refuses a directory in which nothing can be made.
-
-    option: the option that named it, for the message.
-    Raises InputError.
-    """
+    """Raises InputError if nothing can be made in a directory, which `option` named."""
     remedy = f"choose another place{option and f' with {option}'}"
     try:
         if file := next((p for p in (directory, *directory.parents) if p.exists() and not p.is_dir()), None):
@@ -150,11 +142,7 @@ def check_directory(directory: Path, option: str = "") -> None:
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """Refuses files to write before the long work starts, as `check_output` and `check_distinct` do.
-
-    outputs: by the options that name them; None: not asked for.
-    Raises InputError.
-    """
+    """Raises InputError as `check_output` and `check_distinct` do, for outputs by the options that name them."""
     for option, path in outputs.items():
         if path is not None:
             check_output(path, option)
@@ -162,11 +150,10 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
 
 
 def check_distinct(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """Refuses outputs of which one would replace another one or an input.
+    """Raises InputError if an output would replace another one or an input.
 
     outputs: by the options that name them; a directory is replaced as a whole; None: not asked for.
     inputs: files, or directories that are read as a whole.
-    Raises InputError.
     """
     taken = [(_real(path), f"the input {path}") for path in inputs]
     for option, path in outputs.items():
@@ -184,7 +171,7 @@ def _real(path: Path) -> Path:
 
 
 def check_input(path: Path) -> None:
-    """Refuses an input that is no file, or that cannot be reached. Raises InputError."""
+    """Raises InputError for an input that is no file, or that cannot be reached."""
     try:
         if not path.exists():
             raise InputError(f"{path} does not exist")

@@ -9,7 +9,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 def collect_rarely() -> tuple[int, int, int]:
-    """Makes the collector run at most rarely, and returns the thresholds before."""
+    """Makes the collector, unless it is disabled, run rarely; returns the former thresholds."""
     before = gc.get_threshold()
     if before[0]:  # 0: collection is disabled
         gc.set_threshold(max(before[0], _OBJECTS_BETWEEN_COLLECTIONS), *before[1:])

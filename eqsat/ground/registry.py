@@ -6,8 +6,7 @@
 'extraction.dag_greedy'
 
 A name is that of a built-in object, that of an entry point of an installed package, `module:Name` or `file.py:Name`.
-Modules are also found from the working directory, like with `python -m`.
-A file finds its neighbours, like with `python file.py`.
+Modules are also found in the working directory, as by `python -m`, and a file finds its neighbours, as a script does.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from eqsat.ground.files import InputError, PluginError
 
 
 class UnknownName(InputError):
-    """Nothing has this name; other bad input may be what a module says while it is imported."""
+    """Nothing has this name; other InputErrors may come from a module while it is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,7 @@ class Registry:
         return load(self.place(name))
 
     def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
-        """Returns the object of a name, which must take as many arguments and these keywords.
-
-        Raises InputError if it does not take them, PluginError if its import fails.
-        """
+        """Returns the object of a name, if it takes as many arguments and these keywords. Raises like `find`."""
         found = self.find(name)
         form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
         if not callable(found):

@@ -27,7 +27,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 def commit() -> str:
     """Returns the commit of the checkout of these sources, with "-dirty" if they differ from it, ABSENT without one.
 
-    Recorded results are no sources, as a run may write into the checkout.
+    Recorded results do not count as sources, since a run may write them into the checkout.
     """
     if _git("rev-parse", "--show-toplevel") != str(_ROOT):
         return ABSENT

@@ -30,7 +30,7 @@ _BESIDE = 8
 _MOST_SPARE = 4
 #: MiB of resident memory above which an idle worker is ended; Vela and the reference model take about 150.
 _SPARE_MIB = 512
-#: Seconds in which a worker must forget, and import what it is told to.
+#: Seconds in which a worker must free what it remembers, and import modules.
 _FORGETTING, _IMPORTING = 10.0, 60.0
 
 
@@ -50,7 +50,7 @@ def import_modules(*modules: str) -> None:
 class _Spare:
     """Idle workers of pools that were closed, so that a process imports Vela once and not for each search.
 
-    They end with this process, and where its environment has changed; a fork of it starts workers of its own.
+    They end with this process, or if its environment has changed; a fork of it starts workers of its own.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class _Spare:
             worker.close()
 
     def begin(self, number: int, modules: Sequence[str]) -> None:
-        """Starts workers until so many are kept; they import modules one after the other, beside the caller."""
+        """Starts workers until `number` are kept; all import modules, one after the other, while the caller goes on."""
         while len(self._workers) < number:
             self._workers.append(Worker())
             self._workers[-1].start()
@@ -80,8 +80,8 @@ class _Spare:
 
     def _import(self, workers: Iterable[Worker], modules: Sequence[str]) -> None:
         for w in workers:
-            if w in self._workers:  # what was taken imports what it needs, and what was closed must not start again
-                with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again tells of it
+            if w in self._workers:  # a taken one imports what it needs, and a closed one must not start again
+                with contextlib.suppress(WorkerError, OSError):  # a pool that meets this again raises it
                     w.call(import_modules, *modules, limits=Limits(_IMPORTING))
 
     def forget(self) -> None:
@@ -164,10 +164,7 @@ class Pool:
         self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
-        """Calls a function in a free worker; see `Process.call`.
-
-        Raises WorkerError, and the exceptions of the check if the pool is `checked`.
-        """
+        """Calls a function in a free worker, like `Process.call`. Raises what the check of `with_check` raises, too."""
         self._check()
         worker = self._idle.get()
         try:

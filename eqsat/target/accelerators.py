@@ -49,8 +49,7 @@ class Target:
     ) -> Target:
         """Returns the target of an accelerator name; a Target is returned unchanged.
 
-        Without options it has ExecuTorch's default system config, memory mode and config file.
-        It equals the target of an `EthosUCompileSpec` with these options.
+        Options default to ExecuTorch's, so it equals the target of an `EthosUCompileSpec` with the same options.
         Raises TargetError for a name that Vela does not know.
         """
         if isinstance(name, Target):
@@ -80,10 +79,7 @@ class Target:
 
     @staticmethod
     def from_flags(flags: Sequence[str]) -> Target:
-        """Returns the target of Vela command-line flags, which must have `--accelerator-config`.
-
-        Raises TargetError.
-        """
+        """Returns the target of Vela's flags. Raises TargetError unless `--accelerator-config` has a known name."""
         for f in flags:
             if m := re.fullmatch(r"--accelerator-config=(\S+)", f):
                 Target.check_name(m[1])
@@ -129,10 +125,7 @@ _POSITIVE = ("core_clock", "_clock_scale", "_burst_length")
 
 
 def parse_target(name: str) -> Target:
-    """Parses `ACCELERATOR`, or `ACCELERATOR@MEMORY_MODE` for a memory mode other than ExecuTorch's.
-
-    Raises TargetError with the known names.
-    """
+    """Parses `ACCELERATOR`, which has ExecuTorch's memory mode, or `ACCELERATOR@MEMORY_MODE`. Raises TargetError."""
     accelerator, _, mode = name.partition("@")
     target = Target.of(accelerator, memory_mode=mode or None)
     sections_of(target)
@@ -180,10 +173,7 @@ def _is_positive(value: str) -> bool:
 
 
 def _check_family(target: Target, system: str, mode: str, systems: Sequence[str]) -> None:
-    """Raises TargetError for a system configuration or a memory mode of another family.
-
-    systems: all system configurations of the file.
-    """
+    """Raises TargetError for a system configuration, one of `systems`, or a memory mode of another family."""
     if not _is_for(target, system):
         use = f": use {' or '.join(own)}" if (own := [s for s in systems if _is_for(target, s)]) else ""
         raise TargetError(f"the system configuration {system} is of another NPU than {target.accelerator}{use}")
@@ -192,13 +182,13 @@ def _check_family(target: Target, system: str, mode: str, systems: Sequence[str]
 
 
 def _is_for(target: Target, system: str) -> bool:
-    """Whether a system configuration does not name another family than the target's."""
+    """Whether a system configuration names the target's family, or none."""
     family = _FAMILY_NAME.match(system)
     return family is None or f"u{family[1]}" == target.family.name
 
 
 def _names(ini: configparser.ConfigParser, prefix: str) -> list[str]:
-    """Returns the names of sections behind a prefix."""
+    """Returns the names of the sections that have a prefix, without it."""
     return [s.removeprefix(prefix) for s in ini.sections() if s.startswith(prefix)]
 
 

@@ -16,10 +16,8 @@ HWC = tuple[int, int, int]
 class SharedMemory:
     """One memory for inputs, outputs, accumulators and tables.
 
-    banks  : how many banks of 1024 bytes it has
-    granule: how many banks are allocated at a time
-
-    For 32-bit elements and accumulators twice as many banks are allocated at a time.
+    banks  : number of banks, of 1024 bytes each
+    granule: banks that are allocated at a time; twice as many for 32-bit elements and accumulators
     """
 
     banks: int
@@ -31,11 +29,10 @@ class SplitMemory:
     """A memory for inputs and one for accumulators.
 
     accumulators: bytes of the second one
-    units   : [micro block]: three shapes (h, w, granules of 128 bits) in which inputs are stored
+    units   : for each micro block, the shapes (h, w, granules of 128 bits) in which inputs of up to
+        128, up to 256 and more bits of depth are stored
     pooling : the micro blocks that depthwise ops and poolings of INT8 use
     products: the micro blocks that convolutions and products of INT8 use
-
-    The shapes in `units` are for inputs of up to 128, up to 256 and more bits of depth.
     """
 
     accumulators: int
@@ -54,14 +51,14 @@ class Core:
     cores  : how many cores work on one operator
     pooling: passes per byte of a pooled element
 
-    These are cycles per element of the output path:
+    The others are cycles per element of the output path:
 
     byte   : bytes
     add    : sum of INT8
     mul    : product of INT8
     wide   : sum or product of INT32
     product: product to INT32
-    table  : bytes with a TABLE behind
+    table  : bytes, followed by a TABLE
     """
 
     macs: int
@@ -86,11 +83,10 @@ class Transposes:
         otherwise it runs by memory alone, in rows
     fused: whether convolutions, products and poolings write a native one themselves
     doubled: the natives for which the output path takes twice as long
-    start, per_byte, least_bytes: cycles of one whose shape wastes nothing, see below
+    start, per_byte, least_bytes: if the shape wastes nothing, a command takes `start` cycles, and
+        each element per_byte * max(bytes of an element, least_bytes)
     dtypes: the dtypes that it takes (None: all)
     most_leading: the largest product of all axes but the last two (None: any)
-
-    A command takes `start` cycles, and an element per_byte * max(bytes of an element, least_bytes).
     """
 
     native: tuple[tuple[int, int, int], ...]
@@ -165,14 +161,11 @@ class Family:
     memory_mode: str
 
 
-# The families of accelerators for Vela 5.
-#
-# The figures are from Vela's C++ compiler (regor), architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
-# ethosu85/ethos_u85.cpp, and the *_performance.cpp beside them.
-# Figures marked "measured" were measured with Vela 5.1.
-# `tests/vela/test_facts.py` checks the native transposes with the installed Vela.
-# `tests/cost_models/test_models.py` compares the closed form with it.
+# The figures are from the C++ compiler (regor) of Vela 5: architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
+# ethosu85/ethos_u85.cpp, and the *_performance.cpp beside them. Those marked "measured" were measured with Vela 5.1.
 # The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm, operator support).
+# `tests/vela/test_facts.py` checks the native transposes with the installed Vela, and
+# `tests/cost_models/test_models.py` the estimate of their cycles.
 
 #: Memory of ethos-u55-32 and -64.
 _SMALL = SharedMemory(16, 2)

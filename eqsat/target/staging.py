@@ -1,9 +1,10 @@
 """Ways to write one data movement in TOSA: chains of native transposes, between reshapes.
 
-Vela decomposes a TRANSPOSE without hardware support by a selection sort of the axes.
-This takes up to nine operators.
-In a view as three axes H, W, C there are few native transposes; chains of them are cheaper.
-The price of a step is a closed form; the cost model then chooses among the candidates.
+Vela decomposes a TRANSPOSE without hardware support by a selection sort of the axes, into up to nine operators.
+Chains of native transposes are cheaper. A native transpose views a tensor as three axes H, W, C, each made of
+neighbouring axes of the tensor, so it leads from one order of the axes to another one.
+The orders of up to six axes, and the native transposes between them, are tables that are made once.
+A closed form estimates the price of each step; the cost model then chooses among the cheapest chains.
 """
 
 from __future__ import annotations
@@ -22,12 +23,6 @@ from eqsat.target.family import HWC, Family
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Steps, attrs_of
 
-# The cheapest chains of native transposes that reorder axes.
-#
-# A native transpose views a tensor as three axes H, W, C, each some neighbouring axes of the tensor.
-# So it leads from one order of the axes to another one, at a price that depends on what H, W and C are.
-# The orders of up to six axes, and the native transposes between them, are tables that are made once.
-
 #: ((H, W, C), native permutation) of each step of a chain.
 NativeChain = tuple[tuple[HWC, tuple[int, ...]], ...]
 
@@ -35,8 +30,8 @@ NativeChain = tuple[tuple[HWC, tuple[int, ...]], ...]
 MOST_AXES = 6
 #: Native steps of a chain, at most.
 _MAX_STEPS = 4
-#: The cycles of an element of a plane of depth 1 to those of deep ones, on U55 and U65 (measured: 3.9 to 4.1 by the
-#: price of their commands on ethos-u55-128).
+#: Ratio of the cycles per element of planes of depth 1 to those of deep ones, on U55 and U65 (measured: 3.9 to 4.1 by
+#: the price of their commands on ethos-u55-128).
 _PLANES = 4.0
 #: Groups of axes: H, W and C.
 _GROUPS = 3
@@ -54,8 +49,8 @@ def _step_cycles(
     """Returns the estimated cycles of native transposes of several shapes.
 
     A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks.
-    Elsewhere an axis that stays between two that change places takes a command for each of its elements.
-    These copy planes of depth 1, with an eighth of the channels that the NPU pools at a time.
+    Without poolings an exchange of H and W takes one command. Any other exchange takes a command for each element of
+    the third axis, which copies a plane of depth 1, with an eighth of the channels that the NPU pools at a time.
     hwc: [3, shapes] the H, W and C of each.
     """
     t = family.transposes
@@ -79,7 +74,7 @@ class _Steps:
     groups: [forms, axes] the group of each axis in a distinct form of a step: 0 for H, 1 for W, 2 for C.
     native: the number of each form's permutation among the native ones.
     form: [orders, steps] the number of the form of a step.
-    following: [orders, steps] the number of the order behind a step.
+    following: [orders, steps] the number of the order after a step.
     """
 
     orders: list[tuple[int, ...]]
@@ -181,7 +176,7 @@ TransposeSteps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 #: Chains of one reordering from which a cost model chooses, at most.
 _KEPT = 8
-#: Cycles of such a chain, to those of the cheapest.
+#: Ratio of the cycles of such a chain to those of the cheapest, at most.
 _NEAR = 1.5
 
 
@@ -217,26 +212,20 @@ def write_steps(m: Move, transposes: TransposeSteps) -> Steps:
     return tuple(steps)
 
 
-# The shape in which Vela makes few commands of a broadcast.
+# The shapes in which Vela makes few commands of a broadcast (checked by `tests/target/test_broadcasts.py`).
 #
-# Vela makes a command of an elementwise operator that broadcasts for each index of the axes in front of the last three.
-# No TABLE or CLAMP fuses into several commands.
+# Vela makes a command of an elementwise operator that broadcasts for each index of the axes before the last three, and
+# fuses no TABLE or CLAMP into several commands.
 # Neighbouring axes along which all operands behave alike can be merged, so most broadcasts have at most three axes.
-#
-# `tests/target/test_broadcasts.py` checks it.
-# An example is ADD of (64, 1, 1, 16, 33) and (1, 1, 1, 16, 1) with a TABLE behind, on U55-128.
-# It takes 65 commands and 115,214 cycles.
-# In the shapes (64, 16, 33) and (1, 16, 1) it takes one command and 50,688 cycles.
+# For example, ADD of (64, 1, 1, 16, 33) and (1, 1, 1, 16, 1), followed by a TABLE, takes 65 commands and 115,214 cycles
+# on U55-128. In the shapes (64, 16, 33) and (1, 16, 1) it takes one command and 50,688 cycles.
 
 #: Axes of one command, at most.
 _AXES = 3
 
 
 def commands(shapes: Sequence[Shape]) -> int:
-    """Returns the number of commands that Vela makes of an elementwise operator on these shapes.
-
-    An operand of one element does not count as broadcast.
-    """
+    """Returns how many commands Vela makes of an elementwise operator; one element does not count as broadcast."""
     result = tuple(map(max, zip(*shapes, strict=True)))
     alike = all(s == result or prod(s) == 1 for s in shapes)
     return 1 if alike else prod(result[:-_AXES])

@@ -8,8 +8,7 @@ Zero weights add nothing, since weights have zero point 0, so every form is equa
 >>> blocked.blocks, blocked.kernel, blocked.stride, blocked.appended
 (40, 3, 1, 9)
 
-For W of an NHWC tensor both regroupings are views.
-For H they are transposes, which may cancel elsewhere.
+For W of an NHWC tensor both regroupings are views; for H they are transposes, which may cancel with others.
 """
 
 from __future__ import annotations
@@ -131,8 +130,8 @@ class Spelling:
     x [N, H, W, C] gets `appended` rows and columns at its ends and goes through `read`.
     The result of the convolution goes through `write`, after which the first `results` rows and columns count.
     attributes: stride, pad and dilation.
-    lay: lays out the weights; those of blocks are large, and most are never asked for.
-    appended_is_padding: appended elements must be the input's zero point, else they are free.
+    lay: lays out the weights, which are large for blocks, and mostly not needed.
+    appended_is_padding: whether appended elements must be the input's zero point; otherwise they may be anything.
     """
 
     op: str
@@ -291,8 +290,7 @@ class ConstantConvolution:
     def in_columns(self) -> Spelling | None:
         """Returns a convolution of one row, dilated along W, as one without dilation, with a column for each phase.
 
-        Its kernel lies along H, and the movements before and after it are views.
-        Returns None unless `_phases` can pad it.
+        Its kernel lies along H, and the movements around it are views. Returns None unless `_phases` can pad it.
         """
         (n, h, w, c), phases, padding = self.shape, self.attributes["dilation"][1], self._phases()
         if padding is None or n * h > 1:
@@ -320,8 +318,8 @@ class ConstantConvolution:
         """Returns a dilated convolution as one without dilation, on an image for each pair of phases.
 
         The images are stacked along H with rows of padding between them.
-        Returns None unless strides are 1 and the dilations divide height, width and padding.
-        Returns None for a kernel of height 1, which needs no padding between (`split_phases`).
+        Returns None unless strides are 1, the dilations divide height, width and padding, and the kernel has more rows
+        than the padding of a phase, and more than one (one row needs no padding between: `split_phases`).
         """
         (n, h, w, c), (down, across) = self.shape, self.attributes["dilation"]
         top, bottom, left, right = self.attributes["pad"]
@@ -347,7 +345,7 @@ class ConstantConvolution:
         """Returns a pointwise CONV2D at one position with its channels in equal parts along W, the taps of its kernel.
 
         Returns None for another operator, for several taps, with padding, and if there are no such parts.
-        Returns None for several positions, of which parts of parts could be formed without end.
+        Returns None for several positions: otherwise the parts could be divided again without end.
         """
         out, channels = self.weights.shape[0], self.shape[-1]
         several = max(*self.shape[:3], *self.weights.shape[1:3]) > 1

@@ -109,7 +109,7 @@ def _of_convolution(graph: TensorGraph, node: Node, read: _Channels | None) -> _
 def _adds_one_number(node: Node, constant: Mask, values: NDArray[np.int64]) -> Mask:
     """Returns which channels add the same number to every sum of a convolution.
 
-    constant, values: which channels are constant, and what these are without the zero point, with which it pads.
+    constant, values: which channels are constant, and these constants less the zero point (the value of padding).
     """
     harmless: Mask = (values == 0) | (not any(node.attr("pad")))
     return constant & harmless
@@ -166,10 +166,7 @@ def _fill(node: Node, channels: _Channels) -> Array:
 
 
 def _axis_after(node: Node, shape: Shape, axis: int) -> int | None:
-    """Returns the axis of the channels in the result of a node, None if it does not compute them one by one.
-
-    shape, axis: of the operand with channels.
-    """
+    """Returns the axis of the channels in a node's result, None if it mixes them. shape, axis: of the operand."""
     if OPS[node.op].kind == "pointwise" or node.op in _POOLINGS and axis == 3:
         return axis
     if node.op == "transpose":

@@ -111,10 +111,7 @@ class TensorGraph:
         return len(self.nodes) - 1
 
     def add_input(self, name: str, shape: Sequence[int], dtype: str) -> int:
-        """Adds a graph input.
-
-        Raises GraphError for an axis of a size below 1, which crashes Vela, and for a name in use.
-        """
+        """Adds a graph input. Raises GraphError for a size below 1, which crashes Vela, and for a name in use."""
         if any(d < 1 for d in shape):
             raise GraphError(f"input {name!r} has a dim below 1 in {tuple(shape)}: give every dim a positive size")
         if len(self._names) != len(self.inputs):
@@ -246,8 +243,7 @@ class Rewritten:
     """A rewritten copy of a graph.
 
     number: the new node of each old one.
-    source: the old node for which a new node was written.
-    A write may set it for its own nodes; by default it is the replaced node.
+    source: the old node for which each new one was written: the replaced one, unless the write has set another.
     """
 
     graph: TensorGraph
@@ -268,7 +264,7 @@ def find_unread(graph: TensorGraph) -> list[int]:
 def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
     """Returns why TOSA leaves the results of a graph open for `inputs`, by the first such operator.
 
-    "" if it does not, or if that is unknown behind operators that numpy does not compute.
+    Returns "" if it does not, or if that is unknown after operators that numpy does not compute.
     """
     values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():

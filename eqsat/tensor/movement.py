@@ -1,8 +1,7 @@
 """Data movement in a normal form: any chain of transposes and reshapes as one order of axes.
 
-A `Move` says, for a row-major output of `out_shape`, from which flat input position each element comes.
-`axes` lists (size, input stride) from the outermost output axis to the innermost.
-Axes of size 1 are dropped, and neighbours are merged if one stride continues the other.
+A `Move` says from which flat input position each element of a row-major output comes.
+In its `axes`, axes of size 1 are dropped, and neighbours are merged if one stride continues the other.
 That form is unique, so equal movements are equal objects.
 
 >>> m = Move.transpose((1, 4, 4, 8), (0, 3, 1, 2))
@@ -96,10 +95,7 @@ class Move:
 
     @staticmethod
     def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Move:
-        """Returns the movement of TOSA's RESHAPE.
-
-        Raises ValueError if the shapes have different numbers of elements.
-        """
+        """Returns the movement of TOSA's RESHAPE. Raises ValueError if the numbers of elements differ."""
         if prod(shape) != prod(new_shape):
             raise ValueError(f"cannot reshape {tuple(shape)} to {tuple(new_shape)}")
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
@@ -269,7 +265,7 @@ class Move:
         axes.sort(key=lambda axis: axis[0])
         return Move(in_shape, tuple(out_shape), _canonical([axis for _, axis in axes]))
 
-    # -- the way out ------------------------------------------------------------------------------
+    # -- as one transpose -------------------------------------------------------------------------
 
     def squeeze(self) -> tuple[Shape, tuple[int, ...]]:
         """Returns (shape, perm) of the smallest equal transpose, between reshapes to `shape` and to `out_shape`."""

@@ -6,8 +6,7 @@ So samples come in kinds:
 
   low, high  the lowest, the highest value everywhere, in all inputs
   edges      per element a limit or its neighbour
-  uniform    per element any value;
-             INT8 has each code about equally often, and at least once if there is room
+  uniform    per element any value; INT8 has each code about equally often, and at least once if there is room
   planes     one value per index along one axis, such as a channel
   impulses   one value everywhere but in a few elements
   gradient   a ramp over the elements or along one axis
@@ -31,10 +30,9 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, exact_value
 from eqsat.tensor.types import ANY, Allowed, Array, Const, DType, GraphError, Type
 
-# The values that the operators of a graph require, carried back to where they come from.
-#
-# A GATHER, for instance, requires positions inside its tensor (`Op.allowed`).
-# For other values TOSA leaves the result open, so a comparison on them would show nothing.
+# The values that the operators of a graph require (`Op.allowed`), carried back to where they come from.
+# A GATHER, for instance, requires positions inside its tensor. For other values TOSA leaves the result open, so a
+# comparison on them would show nothing.
 
 #: Most elements that are computed to try all values of an operand.
 _TRIED = 1 << 22
@@ -132,7 +130,7 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _bisect(values: Callable[[Array], Array], wanted: Allowed, limits: tuple[int, int]) -> Allowed:
-    """Returns the values for which a monotone function has the wanted results, ANY if three points tell it is none."""
+    """Returns the values for which a monotone function has the wanted results, ANY if three points show it is not."""
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
     least, most = wanted.limits()
@@ -160,10 +158,7 @@ _WIDE_BITS = (20, 20, 12, 20, 7, 20)
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The values from which a tensor is drawn.
-
-    allowed: the values that operators require.
-    """
+    """The values from which a tensor is drawn: those of its type that operators allow."""
 
     type: Type
     allowed: Allowed = ANY
@@ -176,10 +171,7 @@ def domains(graph: TensorGraph) -> list[Domain]:
 
 
 def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
-    """Returns the first `trials` samples, each with a tensor per domain.
-
-    Raises GraphError for a dtype that numpy does not have.
-    """
+    """Returns the first `trials` samples, a tensor per domain each. Raises GraphError for dtypes that numpy lacks."""
     rng = np.random.default_rng(seed)
     return [_sample(given, k, rng) for k in range(trials)]
 

@@ -27,8 +27,7 @@ from eqsat.tensor.types import Array, Const, DType, GraphError, Type, attrs_of, 
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
-#: Bytes that may be read per byte of the file.
-#: Parts of a flatbuffer may be shared, so a small file can describe an endless graph.
+#: Bytes that may be read per byte of the file: parts may be shared, so a small file can describe an endless graph.
 _SHARED = 16
 #: Bytes that may be read of any file.
 _LEAST = 1 << 20
@@ -107,10 +106,7 @@ def _get_folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Ma
 
 
 def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
-    """Reads a flatbuffer.
-
-    Raises TosaError, naming `name`, for unreadable files, state and control flow.
-    """
+    """Reads a flatbuffer. Raises TosaError, naming `name`, for unreadable files, state and control flow."""
     if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
     try:
@@ -320,17 +316,14 @@ def dumps(graph: TensorGraph, locations: Mapping[int, str] | None = None) -> byt
     locations: texts by node (`eqsat.tosa.locations`).
     Inputs keep their names and order. An output's tensor has the name of its slot.
     Other tensors are named `n<node>`; more n precede the number if the graph has such names.
-    A value in several output slots gets an IDENTITY per further slot.
-    So does an input or constant that is an output, since Vela needs distinct output tensors.
+    Vela needs distinct output tensors. So a value in several output slots gets an IDENTITY for each further slot, and
+    an input or constant that is an output gets one, too.
     """
     return _Writer(graph, locations or {}).buffer
 
 
 class _Names:
-    """The names of a graph's tensors in its flatbuffer, see `dumps`.
-
-    identities: (node, name) of outputs that need an IDENTITY.
-    """
+    """The names of a graph's tensors in its flatbuffer (see `dumps`); identities: (node, name) of each IDENTITY."""
 
     def __init__(self, graph: TensorGraph):
         self.graph = graph

@@ -1,6 +1,4 @@
-"""Origins of operators: the PyTorch operators that an operator implements.
-
-They are kept in TOSA's field for locations.
+"""Origins of operators: the PyTorch operators that an operator implements, kept in TOSA's field for locations.
 
 >>> from eqsat.tosa.locations import Origin, parse, text
 >>> text([Origin("conv2d_1", "features.0")])
@@ -8,7 +6,7 @@ They are kept in TOSA's field for locations.
 >>> [str(o) for o in parse(text([Origin("conv2d_1", "features.0"), Origin("relu", "features.1")]))]
 ['features.0: conv2d_1', 'features.1: relu']
 
-Locations that ExecuTorch writes with `dump_debug_info` in its mode TOSA are read too.
+Locations that ExecuTorch writes with `dump_debug_info` in its mode TOSA are read, too.
 Any other text is taken as the name of an operator.
 """
 
@@ -91,10 +89,7 @@ def _arms(data: Mapping[str, Any]) -> Origin:
 
 
 def read(buffer: bytes) -> dict[str, Origins]:
-    """Returns {result of an operator: its origins}, for a buffer that `loads` reads.
-
-    Operators without a location are left out.
-    """
+    """Returns {result of an operator: its origins}, if it has any, for a buffer that `loads` reads."""
     block = TosaGraph.TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
     out: dict[str, Origins] = {}
     left = most_to_read(buffer)

@@ -18,9 +18,7 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, DType, GraphError
 from eqsat.tosa.flatbuffer import dumps
 
-# The TOSA reference model, called in this process.
-#
-# It may crash or hang, so this runs in a worker.
+# The reference model may crash or hang, so `reference` is called in a worker.
 
 
 def pack(arrays: Iterable[Array]) -> bytes:
@@ -37,10 +35,7 @@ def unpack(data: bytes) -> list[Array]:
 
 
 def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
-    """Returns, per sample of packed inputs, the packed outputs or why the model refuses it.
-
-    Raises ImportError with the remedy.
-    """
+    """Returns, per sample of packed inputs, the packed outputs or why the model refuses it. Raises ImportError."""
     try:
         import tosa_reference_model as model
     except ImportError as e:
@@ -56,8 +51,7 @@ def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
 
 #: Bytes of tensors that one request to a worker returns, about.
 _MESSAGE = 1 << 26
-#: Elements that a comparison computes in all tensors and samples, about.
-#: Small graphs get more samples than were asked for.
+#: Elements that a comparison computes in all tensors and samples, about, so that small graphs get more samples.
 _ELEMENTS = 1 << 22
 #: Samples per sample that was asked for, at most.
 _MOST = 16
@@ -122,16 +116,15 @@ class Comparison:
 
 
 class Reference:
-    """A graph's values on samples, computed once, when they are first needed, for any number of graphs.
+    """A graph's outputs on samples, each computed when it is first needed, with which other graphs are compared.
 
     At first a few samples are run, since a graph that is proved equal is compared on few.
-    Samples that the reference model cannot run for the graph itself are left out.
-    TOSA leaves results of overflowing additions and of GATHERs out of range undefined.
-    The model does not show INT48 outputs.
-    A graph with such outputs is compared as a whole by the op table's semantics instead.
+    Samples on which the model cannot run the graph itself are left out, such as those with overflowing additions or
+    GATHERs out of range, whose results TOSA leaves undefined.
+    The model does not show INT48 outputs; a graph that has some is compared by the op table's semantics instead.
 
     trials: samples of a large graph; smaller ones get more.
-    Raises Unjudged if the model runs on none of the samples.
+    Raises Unjudged if samples cannot be made, or the model runs on none of them.
     """
 
     def __init__(self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0) -> None:
@@ -149,11 +142,10 @@ class Reference:
         self.first(_AT_FIRST)
 
     def first(self, number: int | None = None) -> tuple[list[Sequence[Array]], list[list[Array]]]:
-        """Returns the inputs and the outputs of so many samples, or of all if there are no more; None: all.
+        """Returns the inputs and the outputs of `number` samples, or of all if there are fewer, or for None.
 
         The first two samples, of constant inputs, reveal less than the others, and come last.
-        Outputs that the model does not show have another shape.
-        Raises Unjudged.
+        Outputs that the model does not show have another shape. Raises Unjudged.
         """
         order = [*range(_CONSTANT, len(self._drawn)), *range(min(_CONSTANT, len(self._drawn)))]
         number = len(order) if number is None else number
@@ -193,8 +185,8 @@ class Reference:
         """Compares every output of `other` to the bit.
 
         number: of samples, those of `first`; None: all.
-        Raises WorkerError if the model fails on `other` for a sample of the reference.
-        Raises Unjudged if there is an output that nothing shows.
+        Raises WorkerError if the model fails on `other` for a sample of the reference, and Unjudged if TOSA leaves all
+        samples open, or neither the model nor numpy shows an output.
         """
         graph = self.graph
         if graph.signature() != other.signature():
@@ -255,7 +247,7 @@ class _Difference:
     where: str = ""
 
     def add(self, want: Array, got: Array, what: str, dtype: str = "") -> None:
-        """Adds a difference of `what`. dtype: of an output, by whose range an activation's difference is told."""
+        """Adds a difference of `what`. dtype: of an output; the text of an activation's difference has its range."""
         if np.array_equal(want, got, equal_nan=want.dtype.kind == "f"):
             return
         difference = float(np.abs(want.astype(np.float64) - got.astype(np.float64)).max())

@@ -91,7 +91,7 @@ class Estimate:
 
     @classmethod
     def read(cls, answer: dict[str, Any]) -> Self:
-        """Returns the estimate of a worker's answer, which has the fields as processes send them."""
+        """Returns the estimate from its fields in the form in which a worker sends them."""
         read = {
             "rows": tuple(map(Row.read, answer["rows"])),
             "rates": Rates(*answer["rates"]),
@@ -130,7 +130,7 @@ class Estimate:
         """The footprint, without memories that are not used.
 
         ExecuTorch pads commands and weights to 16 bytes each.
-        Of no weights there is one byte: numpy saves empty bytes so in Vela's raw output.
+        Empty weights count as one byte, as which numpy saves them in Vela's raw output.
         """
         commands, weights = len(self.stream), len(self.raw["read_only"])
         payload = sum(-(-max(1, n) // 16) * 16 for n in (commands, weights))
@@ -154,9 +154,8 @@ def by_kind(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    """Compiles a flatbuffer for `target`.
+    """Compiles a flatbuffer for `target` in at most `timeout` seconds.
 
-    timeout: seconds.
     Raises WorkerError with Vela's reason, `refused` if Vela refused the graph or its binary lacks outputs.
     """
     return Estimate.read(via.call(vela, buffer, list(target.flags), limits=Limits(timeout)))

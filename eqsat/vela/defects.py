@@ -1,8 +1,7 @@
 """Graphs that Vela compiles wrongly: one record per defect.
 
 A defect that a new version mends gets an `until`; one that it introduces gets a record here.
-The study `python -m benchmarks.vela_defects` has the smallest graph of each, and tells from which records the installed
-version differs.
+`python -m benchmarks.vela_defects` has the smallest graph of each, and reports where the installed version differs.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class Copy:
     by_table: bool = False
 
 
-#: The remedies.
 Remedy = Guard | Copy
 _R = TypeVar("_R", Guard, Copy)
 
@@ -66,7 +64,7 @@ class Defect:
         if random graphs have not met it
     since: the first version that has it; None: all that were tried
     until: the first later version that does not have it; None: it is in all that were tried
-    remedy: what keeps it from answers; None: only the run of their binaries
+    remedy: what keeps it out of results; None: only running their binaries does
     seen: whether binaries show it on the functional model; if not, others reported it
     """
 
@@ -79,10 +77,7 @@ class Defect:
     seen: bool = True
 
     def is_in(self, family: Family, vela: str) -> bool:
-        """Whether a version has it on a family.
-
-        A version that was not tried counts like the nearest one that was.
-        """
+        """Whether a version has it on a family; a version that was not tried counts like the nearest that was."""
         at = numbers(vela)
         return (
             family.commands in self.families
@@ -98,7 +93,6 @@ _COMPARISONS = "equal|greater|greater_equal|reduce_all|reduce_any|logical_and|lo
 #: Ops that run as a maximum or in a similar way, for patterns.
 _MAXIMA = "max_pool2d|maximum|select|reduce_max|reduce_min|bitwise_not"
 
-#: All known defects.
 DEFECTS: tuple[Defect, ...] = (
     # first, because its graphs contain patterns of others, too
     Defect("minimum_beside_another_shape", _U55_U65, "reduce_min + reshape|transpose"),
@@ -196,7 +190,7 @@ DEFECTS: tuple[Defect, ...] = (
         "product_of_a_slice",
         _U55_U65,
         "slice > matmul",
-        remedy=Copy(partial(patterns.readers_of_slices, ops=("matmul",))),  # as the second operand it is read rightly
+        remedy=Copy(partial(patterns.readers_of_slices, ops=("matmul",))),  # the second operand is read correctly
     ),
     Defect(
         "channel_scales_before_slices",
@@ -255,10 +249,7 @@ DEFECTS: tuple[Defect, ...] = (
 
 
 def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R]:
-    """Returns the remedies of a kind for the defects that a version has on a family.
-
-    vela: the version; None is the installed one.
-    """
+    """Returns the remedies of a kind for the defects that a version (None: the installed one) has on a family."""
     vela = version() if vela is None else vela
     return [d.remedy for d in DEFECTS if isinstance(d.remedy, kind) and d.is_in(family, vela)]
 
@@ -267,10 +258,7 @@ def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R
 
 
 def price_guards(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
-    """Returns the price of an operator under guards, in cycles.
-
-    It is more than `cycles` if the operator may have a defect, inf if it is forbidden.
-    """
+    """Returns the price of an operator: `cycles`, more if it may have a defect, inf if it is forbidden."""
     factors = [g.factor for g in guards if g.operator is not None and g.operator(operator)]
     return math.inf if is_misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
 
@@ -285,10 +273,7 @@ def is_misplaced(operator: Operator) -> bool:
 
 
 def violations(graph: TensorGraph, family: Family, vela: str | None = None) -> list[str]:
-    """Returns the violations of guards in a graph for a family, in words, one for each place.
-
-    vela: the version; None is the installed one.
-    """
+    """Returns in words each violation of a guard in a graph, for a family and a version (None: the installed one)."""
     defects = [g.words for g in remedies(Guard, family, vela) for _ in g.places(graph)]
     return defects + ["an INT48 result read by anything but its one RESCALE" for _ in _find_misread(graph)]
 

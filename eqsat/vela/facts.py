@@ -1,4 +1,4 @@
-"""Versions of Vela, and the difference between their estimates that cannot be asked of Vela at run time.
+"""Versions of Vela, and the difference between their estimates that Vela does not report at run time.
 
 `tests/vela/test_facts.py` checks it with the installed Vela, so a new version with other facts is noticed.
 """

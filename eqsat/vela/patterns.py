@@ -1,7 +1,4 @@
-"""Places of the defects in a graph for which `defects.py` has a remedy.
-
-A place is nodes of which each reads the one before.
-"""
+"""Finds the places of Vela's defects (`defects.py`) in a graph."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.pointwise import DOUBLE_ROUND
 from eqsat.tensor.types import Attrs, DType, Shape, Type
 
-# RESCALEs that Vela for U55 and U65 fuses into the operator whose result they scale (5.2).
-#
-# Vela lowers the others from INT32 to products with their factors.
+# RESCALEs that Vela 5.2 fuses, for U55 and U65, into the operator whose result they scale.
+# It lowers the others from INT32 to products with their factors.
 # Source: `FuseRescale` and `RewriteRescale` in `ethosu/regor/compiler/graphir_optimiser.cpp`, `SupportsQuantization` in
 # `ethosu/regor/architecture/ethosu55/ethos_u55_constraints.cpp`.
 
@@ -28,17 +24,14 @@ _BY_ONE_FACTOR = ("reduce_sum", "matmul")
 _ELEMENTWISE = ("add", "sub", "mul", "abs")
 #: Elementwise operators that do not scale their results.
 _UNSCALED = ("maximum", "minimum")
-#: A multiplier and the shift to the right behind it.
+#: A multiplier and the shift to the right that follows.
 Factor = tuple[int, int]
 #: Type of the operands of a sum by the larger one of their two factors, as the sum has it.
 _OF_LARGER: dict[Factor, str] = {(1 << 19, 0): "INT8", (1 << 14, 0): "INT16"}
 
 
 def is_fused(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
-    """Whether Vela fuses a RESCALE from or to INT32 into the operator whose result it scales.
-
-    readers: those of all nodes of the graph.
-    """
+    """Whether Vela fuses a RESCALE from or to INT32 into the operator whose result it scales."""
     made = _only_read(graph, readers, graph.nodes[n].inputs[0])
     if made is None:
         return False
@@ -84,7 +77,7 @@ def _read_scaled_operands(
 
 
 def _are_integers(factors: Sequence[Factor]) -> bool:
-    """Whether factors are integers that have room in 16 bits with their sign."""
+    """Whether factors are integers that fit in 16 bits with their sign."""
     return all(shift == 0 and m < 1 << 15 for m, shift in factors)
 
 
@@ -99,11 +92,11 @@ def _factors(rescale: Node) -> list[Factor]:
     return factors
 
 
-#: Nodes of which each reads the one before.
+#: Nodes, each of which reads the one before.
 Place = tuple[int, ...]
 #: A function that yields the places of a defect in a graph.
 Places = Callable[[TensorGraph], Iterator[Place]]
-#: Operators behind which Vela lets readers of an activation begin too early (`too_early_behind_an_activation`).
+#: Operators after which Vela lets readers of an activation begin too early (`too_early_behind_an_activation`).
 TURNING = ("transpose", "reverse")
 #: Activations that Vela fuses into the operator before.
 ACTIVATIONS = ("clamp", "table")
@@ -139,7 +132,7 @@ def is_reduction_of_images(o: Operator) -> bool:
 
 
 def find_activated(graph: TensorGraph, wanted: Callable[[Operator], bool]) -> Iterator[Place]:
-    """Yields wanted operators with a CLAMP or a TABLE behind them, or behind their RESCALE."""
+    """Yields wanted operators whose result, or a RESCALE of it, a CLAMP or a TABLE reads."""
     readers = graph.readers()
     for n in (n for n in readers if wanted(Operator.of(graph, n))):
         behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
@@ -216,7 +209,7 @@ def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def readers_of_slices(graph: TensorGraph, ops: tuple[str, ...]) -> Iterator[Place]:
-    """Yields operators from the SLICE on that is their first operand; RESHAPEs may lie between."""
+    """Yields operators, each with the SLICE that is its first operand, and the RESHAPEs between."""
     readers = (n for n in graph.live() if graph.nodes[n].op in ops)
     return filter(None, (_from_slice(graph, n, ("reshape",)) for n in readers))
 
@@ -232,7 +225,7 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def misplaced_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """Yields RESCALEs from or to INT32 that do not fuse, with the CONCAT or PAD that alone has each, not in front."""
+    """Yields RESCALEs from or to INT32 that do not fuse, each with its only reader: a CONCAT or PAD that moves it."""
     readers = graph.readers()
     for n, reading in readers.items():
         node = graph.nodes[n]
@@ -263,7 +256,7 @@ def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
 
 
 def _to_slices(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int, reshaped: bool) -> Iterator[Place]:
-    """Yields the paths from a node to SLICEs of its channels; behind a RESHAPE, to those that cut nothing else."""
+    """Yields the paths from a node to SLICEs of its channels; after a RESHAPE, to those that cut nothing else."""
     shape = graph.nodes[n].shape
     for r in readers[n]:
         part = graph.nodes[r]
@@ -274,7 +267,7 @@ def _to_slices(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int,
 
 
 def early_readers(graph: TensorGraph) -> Iterator[Place]:
-    """Yields TRANSPOSEs of height and width, with readers of the shape from before; RESHAPEs may lie between."""
+    """Yields TRANSPOSEs of height and width, each with a reader of the old shape; RESHAPEs may lie between."""
     readers = graph.readers()
     for n in readers:
         node = graph.nodes[n]

@@ -37,11 +37,9 @@ class RawOutput(TypedDict):
 
 
 def vela(buffer: bytes, flags: list[str]) -> dict[str, Any]:
-    """Compiles a TOSA graph once and returns its `figures` and its raw output.
+    """Compiles a TOSA graph with Vela's command-line flags and returns its `figures` and its raw output.
 
-    flags: Vela's command-line flags.
-    Raises Vela's exceptions, ValueError if the binary lacks outputs, and ImportError with the remedy if Vela is not
-    installed.
+    Raises Vela's exceptions, ValueError if the binary lacks outputs, and ImportError if Vela is not installed.
     """
     try:
         from ethosu import regor
@@ -61,10 +59,7 @@ def vela(buffer: bytes, flags: list[str]) -> dict[str, Any]:
 
 
 def figures(asked: Configuration, model: Any, results: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the figures of what was compiled, by the fields of `Estimate`.
-
-    model: Vela's result; results: {id in its table of the input: result of the TOSA operator}.
-    """
+    """Returns the fields of `Estimate`, but the raw output. model: Vela's result; results: those of `_results`."""
     report, tables = model.perf_report, model.opt_database.tables
     memories = {
         name: {
@@ -178,7 +173,7 @@ def _by_id(table: Any) -> dict[str, dict[str, str]]:
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
-    """Returns {id: bytes of commands}, those behind the last command of the operation before, up to its own."""
+    """Returns {id: bytes of commands}, from those after the last one of the operation before up to its own last one."""
     out: dict[str, int] = {}
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in _by_column(tables["queue"]))
     for (before, _), (offset, number) in itertools.pairwise([(0, ""), *queue]):

@@ -77,10 +77,7 @@ class Need:
 
 
 def needs(graph: TensorGraph) -> dict[int, Need]:
-    """Returns {operator: need} for the operators that multiply and add.
-
-    Nothing is known of opaque operators.
-    """
+    """Returns {operator: need} for the operators that multiply and add; what opaque ones need is not known."""
     found = {}
     for n in graph.live():
         node = graph.nodes[n]

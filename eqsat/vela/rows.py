@@ -1,12 +1,10 @@
 """A MATMUL and its RESCALE in TOSA, row by row of the left operand.
 
-Each row is multiplied by all columns, and the products of several rows are summed at once.
-If the NPU has no MATMUL, Vela makes a MUL and a REDUCE_SUM for each column.
-Its products are INT32, which on U65 wait in DRAM.
-Here they wait in SRAM, in INT16 as far as zero points allow.
-(x - p) (y - q) with x, y INT8 reaches 255 * 255.
-If that is too much for INT16, another zero point p' takes the place of p.
-Then (p' - p) times the sum of (y - q) is added to the sums.
+If the NPU has no MATMUL, Vela makes a MUL and a REDUCE_SUM for each column. The products are INT32, and on U65 they
+wait in DRAM.
+Here each row is multiplied by all columns. The products wait in SRAM as INT16, and those of several rows are summed at
+once. With x, y INT8, a product (x - p) (y - q) may be up to 255 * 255. If that is too much for INT16, another zero
+point p' takes the place of p, and (p' - p) times the sum of (y - q) is added to the sums.
 
     x [n, rows, c], y [n, columns, c]:
     for each row            products = (x[:, row] - p') (y - q)       [n, columns, c]
@@ -16,8 +14,7 @@ Then (p' - p) times the sum of (y - q) is added to the sums.
 
 Each part is written at its place in the CONCAT.
 If nothing is added, each part is rescaled before, which Vela fuses into the sum.
-Vela does not fuse a RESCALE behind an ADD.
-The RESCALE is behind the CONCAT then (`concat_of_a_wide_rescale` of `defects.py`).
+It fuses none into an ADD, so otherwise the RESCALE follows the CONCAT (`concat_of_a_wide_rescale` in `defects.py`).
 """
 
 from __future__ import annotations
@@ -35,10 +32,7 @@ _PRODUCT = "INT16"
 
 
 def write(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) -> int:
-    """Adds an operator to a graph and returns the node of its result.
-
-    "matmul_rows" becomes several TOSA operators, any other is added as it is.
-    """
+    """Adds an operator, "matmul_rows" as several TOSA operators, to a graph and returns the node of its result."""
     if op != "matmul_rows":
         return graph.add_with(op, operands, attrs)
     x, y = operands
@@ -56,10 +50,7 @@ def fitting_zero_point(zero_point: int, other: int) -> int:
 
 
 class _Rows:
-    """A MATMUL under construction.
-
-    zp: the zero point of the left operand that is used.
-    """
+    """A MATMUL under construction; `zp` is the zero point of the left operand that is used."""
 
     def __init__(self, graph: TensorGraph, x: int, y: int, attrs: Attrs):
         self.graph, self.x, self.y = graph, x, y

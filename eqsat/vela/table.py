@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.tensor.types import Array
 from eqsat.tosa.locations import Origin, Origins
 
-#: Fields that JSON tells as Vela's own table does: as text, and by the names of its columns.
+#: Fields that are in JSON as in Vela's own table: as text, under the names of its columns.
 _COLUMNS = {"cycles": "op_cycles", "npu_cycles": "npu_cycles", "macs": "mac_count"}
 
 
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def priced(self) -> int:
-        """Cycles by the price that decides, or Vela's where that was not asked for."""
+        """The calibrated cycles, or Vela's if there are none."""
         return self.cycles if self.calibrated is None else self.calibrated
 
     def record(self) -> dict[str, Any]:
@@ -103,17 +103,14 @@ def by_node(rows: Iterable[Row], names: Mapping[str, int]) -> dict[int, tuple[in
     return out
 
 
-# The bytes of SRAM that are in use at each step of Vela's allocation.
-#
-# An operator in place has the bytes of its operand, and an operand of a CONCAT in place those of the result.
-# So these are fewer than the sizes of all tensors that are live.
+# The bytes of SRAM that are in use at each step of Vela's allocation: fewer than the sizes of all live tensors, since
+# an operator in place has the bytes of its operand, and an operand of a CONCAT in place those of the result.
 
 
 def get_occupied(tensors: Sequence[InSram]) -> list[Array]:
     """Returns the bytes that each tensor occupies at each of its steps, from the first to the last.
 
-    Bytes of several tensors at once are counted for the one that is needed from the latest step on, of equal ones
-    for the last.
+    Bytes that several tensors share are counted for the one whose first step is the latest, the last of equal ones.
 
     >>> [n.tolist() for n in get_occupied([InSram("x", 0, 2, 0, 8), InSram("in place", 2, 3, 0, 8)])]
     [[8, 8, 0], [8, 8]]

@@ -1,7 +1,6 @@
-"""The op table: one record (`op.Op`) per operator, with all that the other modules ask of it.
+"""The op table: one record (`op.Op`) per operator, with all that the other modules need to know of it.
 
-Each group of operators has a file; docs/development/add-an-operator.md adds one.
-
+Each group of operators has a file; docs/development/add-an-operator.md shows how to add an operator.
 Names of operators are TOSA's in lower case, names of attributes are those of the TOSA schema in snake case.
 
 >>> OPS["slice"].along.axes({"start": (0, 2), "size": (4, 1)}, (4, 5))
@@ -9,8 +8,7 @@ Names of operators are TOSA's in lower case, names of attributes are those of th
 >>> OPS["concat"].text((("axis", 3),))
 'concat[3]'
 
-The source of the semantics is the pseudo-code of each operator in the TOSA specification 1.0.
-The tests compare them with the TOSA reference model.
+The semantics are the pseudo-code of the TOSA specification 1.0; tests compare them with the TOSA reference model.
 """
 
 from __future__ import annotations
@@ -59,10 +57,7 @@ def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) 
 
 
 def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Sequence[Type], result: Type) -> Array:
-    """Returns the value of one op like `evaluate_op`, or raises Unpredictable if TOSA leaves it open.
-
-    types: of the operands.
-    """
+    """Returns the value of one op like `evaluate_op`, or raises Unpredictable if TOSA leaves it open."""
     spec, dtype = OPS[op], DType.of(result.dtype)
     for k, allowed in (spec.allowed(dict(attrs), types) if spec.allowed else {}).items():
         if why_not := allowed.why_not(operands[k]):

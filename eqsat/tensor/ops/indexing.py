@@ -1,7 +1,6 @@
 """GATHER and SCATTER, which pick positions, and RESIZE, whose positions lie on a grid between the elements.
 
-Vela estimates GATHER and RESIZE at 0 cycles.
-So no rule may make one, or it would replace all data movement.
+Vela estimates GATHER and RESIZE at 0 cycles, so no rule may make one: it would replace all data movement.
 """
 
 from __future__ import annotations
@@ -116,10 +115,7 @@ def grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array
 
 
 def _interpolate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """Returns the nearest element for NEAREST, a sum of four products for BILINEAR.
-
-    The sum is scaled up by the numerators of the scale (TOSA 1.0, RESIZE).
-    """
+    """Returns the nearest element, or for BILINEAR a sum of four products, scaled up by both numerators (TOSA 1.0)."""
     x, scale, offset = xs[0], attrs["scale"], attrs["offset"]
     y0, y1, dy = grid(t.shape[1], x.shape[1], scale[:2], offset[0])
     x0, x1, dx = grid(t.shape[2], x.shape[2], scale[2:], offset[1])

@@ -1,4 +1,4 @@
-"""The record of an operator, which has all that other modules ask of it."""
+"""The record of an operator, and what many operators share."""
 
 from __future__ import annotations
 
@@ -165,9 +165,8 @@ def define(
     integer: Evaluate | NotModelled,
     **more: Any,
 ) -> Op:
-    """Adds an operator to the table and returns its record.
+    """Adds an operator to the table and returns its record; `more` has the other fields.
 
-    more: the other fields of the record.
     Raises ValueError if the name is taken, and TypeError as `Op` does.
     """
     if name in OPS:

@@ -187,7 +187,7 @@ def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
 def _multiply(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     shift = attrs["shift"][0]
     product: Array = wide(xs[0]) * wide(xs[1])
-    if shift:  # halved before, as INT64 has no room for the largest product and the rounding term of a shift of 63
+    if shift:  # halved first: the largest product and the rounding term of a shift of 63 do not fit in INT64
         half: Array = (product >> shift - 1) + 1
         product = half >> 1
     return product
@@ -260,10 +260,7 @@ def _twice(attrs: Attributes, shift: Array | int) -> Array:
 
 
 def rescale(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """Returns the value of RESCALE on integers (TOSA 1.0, RESCALE).
-
-    Raises GraphError for inexact rounding, whose results TOSA leaves open.
-    """
+    """Returns the value of RESCALE on integers (TOSA 1.0). Raises GraphError for INEXACT_ROUND, which is left open."""
     if attrs["rounding_mode"] == INEXACT_ROUND:
         raise GraphError("rescale may round inexactly: TOSA leaves its results open; use the reference model")
     value, bits, dtype = wide(xs[0]), 8 * xs[0].dtype.itemsize, DType.of(t.dtype)
@@ -285,7 +282,7 @@ def _scalable(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
 
     With a multiplier of 32 bits a value less its zero point is from -2**(shift - 1) up to 2**(shift - 1) - 1, too
     (TOSA 1.0, RESCALE, apply_scale_32 and apply_scale_16).
-    Nothing is returned if the dtype has no other values.
+    The result is empty if these are all values of the dtype.
     """
     dtype = DType.of(xs[0].dtype)
     if not dtype.is_integral:

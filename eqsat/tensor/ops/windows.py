@@ -128,8 +128,7 @@ def _taps(
 def _factors(attrs: Attributes, xs: Sequence[Array]) -> tuple[Array, Array]:
     """Returns both operands less their zero points, in float64.
 
-    Numpy multiplies floats many times as fast as integers.
-    They are exact up to 2**53, and accumulators have 48 bits at most.
+    Numpy multiplies floats many times as fast as integers; they are exact to 2**53, accumulators have at most 48 bits.
     """
     return xs[0].astype(np.float64) - attrs["in_zp"][0], xs[1].astype(np.float64) - attrs["w_zp"][0]
 
