@@ -148,7 +148,7 @@ class Binary:
     """A compiled model.
 
     stream: the driver's header and the words of the command stream.
-    scratch, scratch_fast: bytes of scratch memory; None if the latter is not said.
+    scratch, scratch_fast: bytes of scratch memory; None if the latter is unknown.
     operators: the source of an operation by the offset of its last command, where it is known.
     Raises DeviceError for sizes that no memory has.
     """

@@ -71,7 +71,7 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
 
 
 def _sources(binary: Binary, offsets: Sequence[int]) -> dict[int, str]:
-    """Returns the source of each command, which the last command of the source names; "" behind the last one known."""
+    """Returns the source of each command, which the last of its commands names; "" after the last one known."""
     out, source = dict[int, str](), ""
     for offset in reversed(offsets):
         out[offset] = source = binary.operators.get(offset, source)

@@ -1,6 +1,6 @@
 """How many blocks of a kernel may start before the previous kernel is done: the largest permissible BLOCKDEP.
 
-With a BLOCKDEP of n, job k may start while n - k of the previous kernel's blocks are unwritten; it may read none.
+With a BLOCKDEP of n, job k may start while n - k of the previous kernel's blocks are unwritten; it may not read them.
 Blocks follow each other along the depth first, then the width, then the height.
 A job is a block of results with some of the channels that it reads.
 Source: CalcBlockDep in Vela's `ethosu55/ethos_u55_register_cs_generator.cpp` (Apache-2.0).
@@ -20,7 +20,7 @@ from eqsat.device.core.operands import FeatureMap, Kernel
 from eqsat.target.family import HWC, Family
 from eqsat.tensor.types import Array
 
-#: (first, behind the last) element along height, width and depth.
+#: (first element, one past the last) along height, width or depth.
 Span = tuple[int, int]
 Box = tuple[Span, Span, Span]
 
@@ -124,7 +124,7 @@ class Blocks:
         """Whether a block is written to bytes that a later block reads.
 
         chain: the operands of the kernels whose results this one takes block by block.
-        False if `written` is None.
+        It is False if `written` is None.
         """
         out = self.written
         readings = [r for r in (*chain, *self.readings) if out is not None and not r.is_in_place(out)]

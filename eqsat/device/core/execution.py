@@ -249,7 +249,7 @@ class CommandSet:
     tables: int = 0
 
     def decode(self, stream: Sequence[int]) -> Iterator[Any]:
-        """Returns a stream's commands, with waits and the end. Raises DeviceError, also for words behind the end."""
+        """Returns a stream's commands, with waits and the end. Raises DeviceError, also for words after the end."""
         return self.decoder().decode(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:

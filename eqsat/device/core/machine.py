@@ -76,7 +76,7 @@ class Window(Protocol[V_co]):
         """Returns the index of the first maximum of each window, which neither is upscaled nor reaches the padding."""
 
     def counts(self) -> Array:
-        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
+        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError if one sees none."""
 
 
 class Machine(Protocol[V]):

@@ -12,7 +12,7 @@ from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap
 from eqsat.tensor.types import Array
 
-#: What memory holds before it is written: not 0, with which a wrong output would often equal the right one.
+#: What memory holds before it is written: not 0, or a wrong output would often equal the right one.
 _UNWRITTEN = 0xA5
 #: The first bytes of a memory, which hold it, 16 MiB; the rest is 0, which takes no memory of the host until written.
 _FILLED = 1 << 24

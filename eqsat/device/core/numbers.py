@@ -59,7 +59,7 @@ class Window:
         return max(0, min(height, rows - k.top - k.bottom)), max(0, min(width, columns - k.left - k.right))
 
     def counts(self) -> Array:
-        """Returns how many elements each window sees, without zeros between them. Raises DeviceError for none."""
+        """Returns how many elements each window sees, zeros between them aside. Raises DeviceError if one sees none."""
         seen = replace(self, zero_point=0, x=np.ones((1, *self.x.shape[1:3], 1))).sum()
         if (seen == 0).any():
             raise DeviceError("an average over nothing but padding")

@@ -305,7 +305,7 @@ class Accumulators:
 class Banks:
     """The banks of shared memory of a kernel's blocks.
 
-    inputs_end: the bank behind the inputs.
+    inputs_end: the bank after the inputs.
     second_start: the first bank of the second input, None if there is none.
     accumulators_start: the first bank of accumulators.
     """

@@ -47,7 +47,7 @@ class RoundingMode(IntEnum):
     def rule(self) -> Rounding:
         """The rounding of this mode.
 
-        In Vela's `ethosu/vela/api.py`, DBL is TFL's, TRUNCATE towards zero, NATURAL to nearest, x.5 towards infinity.
+        `ethosu/vela/api.py` describes DBL as TFL's, TRUNCATE as towards zero, NATURAL as to nearest, x.5 to infinity.
         `graphir_optimiser.cpp` maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
         """
         return Rounding[{"DBL": "DOUBLE_SYMMETRIC", "TRUNCATE": "TRUNCATE_TO_ZERO"}.get(self.name, self.name)]
