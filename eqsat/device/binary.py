@@ -1,8 +1,7 @@
 """A compiled model: its command stream, its constants and its map of memory.
 
-It is read from Vela's raw output or from an ExecuTorch delegate's payload.
-The former is the `np.savez` of Vela's `ethosu/vela/rawdata_writer.py`.
-The latter has the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
+It is read from Vela's raw output, which `ethosu/vela/rawdata_writer.py` writes with `np.savez`,
+or from an ExecuTorch delegate's payload, whose blocks `backends/arm/arm_vela.py` writes.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def _config(word: int) -> Config:
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
 _BLOCK = struct.Struct("<16sIB11s")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
-#: Names of the arrays in a raw output that describe the model.
-#: Its pickled quantization of inputs and outputs is not read.
+#: Arrays of a raw output that describe the model; the pickled quantization of inputs and outputs is not read.
 _ARRAYS = ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")
 _OF_TENSORS = ("shape", "elem_size", "region", "offset")
 _TENSORS = tuple(f"{which}_{name}" for which in ("input", "output") for name in _OF_TENSORS)
@@ -150,7 +148,7 @@ class Binary:
     """A compiled model.
 
     stream: the driver's header and the words of the command stream.
-    scratch, scratch_fast: bytes of scratch memory; None if the latter is not said.
+    scratch, scratch_fast: bytes of scratch memory; None if the latter is unknown.
     operators: the source of an operation by the offset of its last command, where it is known.
     Raises DeviceError for sizes that no memory has.
     """
@@ -184,7 +182,7 @@ class Binary:
         return sizes
 
     def differences(self, other: Binary) -> list[str]:
-        """Returns which parts that decide what is computed are not equal.
+        """Returns the names of the parts that differ, among those that decide what is computed.
 
         Vela writes one zero byte if there are no constants (rawdata_writer.py).
         """
@@ -294,10 +292,7 @@ def _unpack(data: bytes) -> tuple[Tensor, ...]:
 
 
 def compile_binary(buffer: bytes, target: Target, via: Pool | Worker) -> Binary:
-    """Compiles a graph.
-
-    Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph.
-    """
+    """Compiles a graph. Raises WorkerError with Vela's reason; `refused` is set if Vela rejected the graph."""
     return binary_of(compile_tosa(buffer, target, via).raw)
 
 

@@ -25,18 +25,16 @@ from eqsat.device.core.operands import ByteRange, Dma, Stop, Wait
 from eqsat.tensor.types import Array
 
 # Whether commands wait for each other as they must, and overwrite nothing that is still read.
+# Without a notion of time, the functional model cannot show this.
+# It also reads all operands of a command before it writes the result, which the NPU does for one block at a time.
 #
 # The NPU works on a command while it reads the next ones.
 # Kernels (convolutions, poolings, elementwise operations) have one queue, copies have another.
-# Between the queues only OP_KERNEL_WAIT and OP_DMA_WAIT say that a command is done.
-# Within the queue of kernels BLOCKDEP says it (`block_order`).
+# Between the queues, only OP_KERNEL_WAIT and OP_DMA_WAIT say that a command is done; among kernels, BLOCKDEP says it.
 # A stream whose results depend on which command is faster is faulty.
-# The functional model cannot show this, since it has no notion of time.
-# It also reads all operands of a command before it writes the result, which the NPU does for one block at a time.
 #
-# How many commands may be under way is taken from Vela, and so is the order of copies.
-# The files are `ethosu55/ethos_u55.hpp`, `ethosu65/ethos_u65.hpp` and `ethosu85/ethos_u85.hpp`.
-# The names are MaxOutstandingKernelOps, MaxOutstandingDMAOps and MaxBlockdep.
+# Vela's MaxOutstandingKernelOps, MaxOutstandingDMAOps and MaxBlockdep say how many commands may be under way.
+# They and the order of copies are from `ethosu55/ethos_u55.hpp`, `ethosu65/ethos_u65.hpp` and `ethosu85/ethos_u85.hpp`.
 
 #: Most kernels under way at a time (Vela's MaxOutstandingKernelOps).
 _KERNELS = 2
@@ -66,7 +64,7 @@ def check_commands(commands: Sequence[Any], config: Config) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A command with the bytes that it touches and its blocks; None for what it has not."""
+    """A command with the bytes that it touches and its blocks, None if it has none."""
 
     command: Any
     accesses: Accesses | None
@@ -137,7 +135,7 @@ def _check_dependencies(works: Sequence[_Work], config: Config) -> None:
 def _allow(before: _Work, after: _Work, config: Config) -> int:
     """Returns the largest BLOCKDEP of a kernel after another one."""
     assert before.blocks and after.blocks and before.accesses and after.accesses
-    # where blocks are written is not known if they are transposed or reversed: Vela sets 0 as well
+    # where blocks are written is not known if they are transposed or reversed; Vela sets 0, too
     if before.blocks.written is None and overlap(before.accesses.writes, after.accesses.reads):
         return 0
     if overlap(before.accesses.reads, after.accesses.buffers):  # a table that is looked up until the last block
@@ -193,17 +191,15 @@ def _check_operands(chain: Sequence[_Work]) -> None:
         raise DeviceFault(f"{_name(last.command)} writes over weights or scales that it reads", offset)
 
 
-#: Exceptions of the model for a binary that it does not understand.
-#: It raises DeviceError, which is a ValueError.
-#: Python and numpy raise the others if values do not fit together or exceed the memory.
+#: Exceptions for a binary that the model does not understand: DeviceError, which is a ValueError, and those that
+#: Python and numpy raise if values do not fit together or exceed the memory.
 UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Device:
     """A binary, ready to run.
 
-    Raises DeviceError if it cannot be decoded.
-    Raises DeviceFault if it breaks a rule of the hardware that results do not show (`check_commands`).
+    Raises DeviceError if it cannot be decoded, DeviceFault for what `check_commands` finds.
     """
 
     def __init__(self, binary: Binary) -> None:
@@ -215,11 +211,9 @@ class Device:
             raise _locate(e, "its command stream") from e
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Runs the binary on all samples.
+        """Returns the outputs for all samples, signed integers of their size, [samples, ...] in Vela's shapes.
 
-        inputs: [samples, ...], of any shape and type with as many bytes as the binary's inputs.
-        Without inputs there is one sample.
-        Returns the outputs as signed integers of their size, [samples, ...] in Vela's shapes.
+        inputs: [samples, ...], of any shape and type with as many bytes as the binary's; without any, one sample runs.
         Raises DeviceError.
         """
         b = self.binary

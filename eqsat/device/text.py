@@ -40,10 +40,9 @@ from eqsat.device.core.registers import (
 
 
 def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
-    """Prints a binary line by line: its memory, then its operations in order.
+    """Yields the lines of a binary's text: its memory, then its operations in order. Raises DeviceError.
 
-    registers: also print the instructions that lead to each operation, above it.
-    Raises DeviceError.
+    registers: whether to show the instructions that lead to each operation above it.
     """
     stream = binary.instructions()
     yield f"{binary.config.accelerator}, {binary.config.shram} KiB of shared memory"
@@ -72,7 +71,7 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
 
 
 def _sources(binary: Binary, offsets: Sequence[int]) -> dict[int, str]:
-    """Returns the source of each command, which the last command of the source names; "" behind the last one known."""
+    """Returns the source of each command, which the last of its commands names; "" after the last one known."""
     out, source = dict[int, str](), ""
     for offset in reversed(offsets):
         out[offset] = source = binary.operators.get(offset, source)

@@ -26,8 +26,8 @@ from eqsat.vela.regor import RawOutput
 class Verdict:
     """The verdict on a binary.
 
-    equal: whether all outputs equal the reference's to the bit.
-    None: the binary did not run on every sample, or there was nothing to compare with.
+    equal: whether all outputs equal the reference's, bit for bit.
+    It is None if the binary did not run on every sample, or if there was nothing to compare with.
     reason: why equal is False or None.
     samples: number of samples that were compared.
     """
@@ -87,8 +87,7 @@ def check(
 
     inputs: the graph's inputs for each sample.
     expected: returns its outputs for each, or why there are none; called after the binary ran.
-    timeout: seconds.
-    Raises what `expected` raises.
+    timeout: seconds. Raises what `expected` raises.
     """
     lost = find_unread(graph)  # which Vela leaves out
     stacked = pack(np.stack(xs) for k, xs in enumerate(zip(*inputs, strict=True)) if k not in lost)

@@ -1,6 +1,6 @@
 """Proofs that a command stream computes what its graph does, for every input.
 
-The commands may not break a rule of the hardware that results do not show (`eqsat/device/run.py`).
+The commands must also keep the rules of the hardware that results do not show (`eqsat/device/run.py`).
 The graph and the commands are evaluated at the same random point (`prove.py`).
 Commands are executed as by the functional model, on terms in place of numbers (`binary_machine.py`).
 They make terms as the graph's operators do, so that equal values have equal terms.
@@ -62,10 +62,8 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, prover: Prover | None = 
     """Returns the proof that a binary computes what a graph does, for every input.
 
     The verdict is "proved" or "undecided", never "different".
-    Each of `undecided` describes a command; its `node` is its offset in the stream, in bytes.
-    The offset is -1 for the binary as a whole.
-    prover: of another graph, which is evaluated already; then the binary is compared with that one.
-    What it leaves undecided is not looked for.
+    Each of `undecided` describes a command; its `node` is its offset in the stream, in bytes (-1: the whole binary).
+    prover: of another graph, with which the binary is then compared; commands whose values differ are not looked for.
     until: processor time of the calling thread at which the proof ends as undecided, checked between commands.
     """
     began = time.perf_counter()
@@ -201,10 +199,7 @@ class BinaryRun:
             self.new.add(k)
 
     def overflowing(self, source: Terms) -> tuple[Open, ...]:
-        """Returns the commands that may overflow where the graph has no such value.
-
-        source: the terms of the graph.
-        """
+        """Returns the commands that may overflow where the graph, whose terms are `source`, does not."""
         return self.list_open(self._terms.beyond(source), "it may overflow where the graph does not")
 
     def list_open(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:

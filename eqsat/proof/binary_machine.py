@@ -101,7 +101,7 @@ class Window:
         return t.root(ordered, (1, *self.out, self.x.shape[3]), UNLIMITED, (0, len(places) - 1))
 
     def counts(self) -> Array:
-        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
+        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError if one sees none."""
         return self._numbers.counts()
 
 

@@ -23,8 +23,7 @@ from eqsat.proof.values import Known, Terms, Value
 
 #: dtypes of elements by their bytes.
 DTYPES = {1: "INT8", 2: "INT16", 4: "INT32", 8: "INT48"}
-#: The kind of a byte that is a constant.
-#: 0 is an unknown byte; `_part` gives the kinds of bytes of integers.
+#: The kind of a byte that is a constant; 0 is the kind of an unknown byte, and `_part` gives those of integers' bytes.
 _CONSTANT = 1
 #: Bytes of the largest region that is modelled.
 _LARGEST = 1 << 28
@@ -74,10 +73,7 @@ class ShadowMemory:
         r.constants[: len(data)] = np.frombuffer(data, np.uint8)
 
     def constant(self, place: ByteRange) -> bytes:
-        """Returns the bytes of a range.
-
-        Raises DeviceFault for bytes outside the region, and Undecidable if they may depend on the inputs.
-        """
+        """Returns the bytes of a range. Raises DeviceFault outside the region, Undecidable if inputs may change it."""
         r = self._holding(place.region, np.array([place.address]), place.length)
         at = slice(place.address, place.address + place.length)
         if (r.kinds[at] != _CONSTANT).any():
@@ -140,10 +136,7 @@ class ShadowMemory:
         self._put(b, np.add.outer(k, every), self._take(a, np.add.outer(i, every)))
 
     def copy(self, c: Dma) -> None:
-        """Copies pieces, of which only constants choose some; reads all of them before it writes.
-
-        Raises DeviceError and Undecidable.
-        """
+        """Copies pieces, which only constants may choose; reads before it writes. Raises DeviceError, Undecidable."""
         i = c.indices
         raw = [self.constant(ByteRange(i.region, at, 4)) for at in c.places_of_indices] if i else []
         sources, places = zip(*c.places([int.from_bytes(data, "little", signed=True) for data in raw]), strict=True)
@@ -205,7 +198,7 @@ class ShadowMemory:
         """Returns the value with its members if it was written as such a result."""
         if not self._sets or not v.elements:
             return v
-        # few results have several members: one element tells of most values that they are none of them
+        # few results have several members, and one element is enough to rule out most other values
         one = self.terms.lanes(v.take(np.zeros(1, np.int64)))
         possible = [(numbers, result) for numbers, result in reversed(self._sets) if numbers.find(one)[0][0]]
         if not possible:

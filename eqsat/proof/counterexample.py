@@ -90,7 +90,6 @@ def evaluate_outputs(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array]
 
 
 # Inputs on which two graphs are likely to differ, found from the terms in which they differ.
-#
 # Where the functions of one root differ, the root is given a value for which they do; where roots differ, one next to a
 # threshold of its function. Both are possible only if the root is an element of an input, or a convolution of an input.
 

@@ -80,10 +80,7 @@ class Field:
         return np.stack(out)
 
     def matmul(self, a: Lanes, b: Lanes) -> Lanes:
-        """Returns products of matrices of lanes.
-
-        a: [LANES, batch, rows, terms]. b: [LANES, batch, terms, columns].
-        """
+        """Returns the products of matrices a [LANES, batch, rows, terms] and b [LANES, batch, terms, columns]."""
         out = np.zeros((*a.shape[:-1], b.shape[-1]), np.int64)
         for lane, p in enumerate(self.primes):
             for k in range(0, a.shape[-1], _LIMB_TERMS):

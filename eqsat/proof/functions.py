@@ -82,8 +82,7 @@ class Functions:
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._table = Table("first", "last", "g", "a", "b", "low", "high")
-        #: For each g but the identity: the starts and values of its pieces, or the steps of its
-        #: chain.
+        #: For each g but the identity: the starts and values of its pieces, or the steps of its chain.
         self._forms: list[Any] = []
         #: For each g but the identity: the number of its pieces, 0 for a chain.
         self._kinds = Table("pieces")
@@ -98,10 +97,7 @@ class Functions:
         return len(self._numbers)
 
     def column(self, name: str) -> Ints:
-        """Returns one property of all functions.
-
-        name: "first", "last" (the domain), "g", "a", "b", "low" or "high" (limits of the results).
-        """
+        """Returns "first", "last" (the domain), "g", "a", "b", "low" or "high" (limits of results) of all functions."""
         return self._table.column(name)
 
     def _number(self, first: int, last: int, g: int, a: int, b: int, limits: tuple[int, int]) -> int:
@@ -138,10 +134,7 @@ class Functions:
     # ---- pieces ----------------------------------------------------------------------------------
 
     def is_finite(self, rows: Ints, most: int = _MANY) -> NDArray[np.bool_]:
-        """Whether each function is constant, in pieces, or affine on a small domain.
-
-        most: values of a small domain, at most; INT16's domain is always small.
-        """
+        """Whether each function is constant, in pieces, or affine on at most `most` values or INT16's."""
         first, last, g, a = (self.column(name)[rows] for name in ("first", "last", "g", "a"))
         small = (last - first < most) | ((first == INT16[0]) & (last == INT16[1]))
         out: NDArray[np.bool_] = (a == 0) | self._are_pieces(g) | ((g == IDENTITY) & small)
@@ -304,7 +297,7 @@ class Functions:
     def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
         """Returns functions composed with one step each, which is not affine and has an effect.
 
-        If the new ones have more than `_MOST_AT_ONCE` pieces, affine functions become chains.
+        If the new ones would have more than `_MOST_AT_ONCE` pieces, affine functions become chains.
         """
         finite = self.is_finite(rows, _FEW)
         keys = [(f, *step) for f, step in zip(rows.tolist(), steps)]
@@ -398,7 +391,7 @@ class Functions:
     def recognize(self, rows: Ints) -> Ints:
         """Returns for each chain the first one that occurred with the same results.
 
-        Two spellings of one division need not have the same steps, so thresholds are compared.
+        One division may be written in different steps, so thresholds are compared.
         Chains of too many results are left as they are.
         """
         out = rows.copy()

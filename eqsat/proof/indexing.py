@@ -34,8 +34,7 @@ def move(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Val
 def gather(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     """Returns the term of GATHER.
 
-    With constant positions it is a movement.
-    Otherwise it is a symbol of the position and of all rows that the position may select.
+    With constant positions it is a movement, else a symbol of the position and of all rows that it may select.
     """
     values, indices = xs
     n, k, c = values.shape
@@ -82,8 +81,7 @@ def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Val
 def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     """Returns a function symbol of all operands and of the element's position.
 
-    What it requires that no limits of operands say is required of the symbol.
-    That includes all that an unknown operator may require.
+    What an operator that is unknown or may overflow requires is noted of all operands together.
     """
     t.require_allowed(op, dict(attrs), xs)
     state = t.field.constants([len(xs)])

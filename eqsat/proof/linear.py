@@ -1,8 +1,8 @@
 """Sums of products as polynomials in the prime fields.
 
 These are convolutions, MATMUL, sums along axes and over windows, and interpolation.
-A sum with one element that is not constant stays a function of that element.
-So copies, reordered channels and BatchNorm written as convolutions equal what they replace.
+A sum in which only one element is not constant stays a function of that element,
+so copies, reordered channels and BatchNorm written as convolutions equal what they replace.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ _MOST_WEIGHT = 1 << 31
 class _Window:
     """A window that moves over planes, for one operator and input shape.
 
-    weights: [kernel height, kernel width, input channels, output channels].
-    Depthwise weights: [kernel height, kernel width, 1, output channels].
-    channel: the input channel of each output channel of a depthwise one, else None.
+    weights: [kernel height, kernel width, input channels (1 if depthwise), output channels].
+    channel: the input channel of each output channel if depthwise, else None.
     """
 
     def __init__(self, attrs: Attributes, shape: Shape, channel: Ints | None, out: Type) -> None:
@@ -98,10 +97,7 @@ class _Window:
 
 
 def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
-    """Yields slices of input channels whose sums are exact, and their largest absolute weight sum.
-
-    Raises Undecidable for a weight that is too large.
-    """
+    """Yields slices of input channels whose sums are exact, and the largest absolute weight sum. Raises Undecidable."""
     absolute, size = np.abs(weights), len(weights)
     while True:
         parts = [slice(k, k + size) for k in range(0, len(weights), size)]

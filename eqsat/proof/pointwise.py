@@ -238,10 +238,7 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
 
 
 def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
-    """Returns the term of x + sign * y, as a function of a sum with coprime factors.
-
-    The common factor and the constants are taken out of the sum.
-    """
+    """Returns the term of x + sign * y: a function of their sum without constants and the common factor."""
     x, y = (t.plain(v) for v in (x, y))
     a, b = t.functions.column("a"), t.functions.column("b")
     factor = np.gcd(a[x.functions], a[y.functions])
@@ -258,10 +255,7 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
 
 
 def _compare(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """Returns the term of a comparison, as a function of the difference.
-
-    The sign of the difference is chosen so that exchanged operands give the same root.
-    """
+    """Returns the term of a comparison: a function of the difference, whose sign exchanged operands do not change."""
     if not DType.of(x.dtype).is_integral:
         return _symbol(t, op, attrs, [x, y], out)
     difference = t.field.reduce(t.lanes(x) - t.lanes(y))

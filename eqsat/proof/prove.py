@@ -83,8 +83,7 @@ class Proof:
     "different": there is a counterexample.
     undecided: the operators at which the proof ended.
     outputs: numbers of the outputs that are not proved.
-    error_bound: bound on the probability that "proved" is wrong, over the choice of seeds.
-    It is 1 unless the verdict is "proved".
+    error_bound: bound on the probability that "proved" is wrong, over the choice of seeds; 1 for other verdicts.
     seconds: wall-clock time.
     """
 
@@ -99,10 +98,7 @@ class Proof:
 
 @dataclass(slots=True)
 class Side:
-    """One graph, evaluated at one random point.
-
-    fingerprints: {node: fingerprint of its values}, where they were asked for.
-    """
+    """One graph, evaluated at one random point; fingerprints: {node: fingerprint of its values}, if asked for."""
 
     terms: Terms
     outputs: list[Lanes]
@@ -127,8 +123,7 @@ class Prover:
     """Compares any number of graphs with one, which is evaluated once. It is not thread-safe.
 
     seed: of the random point; None: a new one.
-    seconds: processor time of the calling thread for one proof, checked between operators.
-    A proof that exceeds it is undecided.
+    seconds: processor time of the calling thread after which a proof is undecided, checked between operators.
     """
 
     def __init__(self, graph: TensorGraph, seed: int | None = None, seconds: float = math.inf) -> None:
@@ -202,9 +197,9 @@ class Prover:
         return again if again.verdict == PROVED else found
 
     def source(self, seed: int, by_tables: bool = False, *, until: float | None = None) -> Side:
-        """Returns the graph evaluated at the point of a seed, once. Raises Undecidable.
+        """Returns the graph at the point of a seed, at which it is evaluated once. Raises Undecidable.
 
-        until: processor time of another proof's end, after which the next one tries again; None: of this prover's.
+        until: processor time at which another proof ends, after which the next one tries again; None: this prover's.
         """
         key = seed, by_tables
         if key not in self._sources:
@@ -238,11 +233,7 @@ class Prover:
     def _likely(
         self, other: TensorGraph, new: tuple[list[int], list[int]] | None, outputs: Sequence[int]
     ) -> Iterator[Sequence[Array]]:
-        """Yields inputs on which the graphs are likely to differ.
-
-        new: the nodes of each graph whose values the other one does not have, if known.
-        outputs: numbers of the outputs that differ.
-        """
+        """Yields the inputs of `likely_inputs`; none if `new`, the result of `_new`, is None."""
         try:
             yield from () if new is None else likely_inputs(self.graph, other, *new, outputs, self.seed)
         except Undecidable:
@@ -250,7 +241,7 @@ class Prover:
 
 
 def in_time(until: float) -> Seen:
-    """Returns what raises OutOfTime for a value once the thread has used more than so many seconds of a processor."""
+    """Returns a function that raises OutOfTime once the thread has used more than `until` seconds of a processor."""
 
     def check(t: Terms, n: int, v: Value) -> Value:
         if time.thread_time() > until:
@@ -295,9 +286,8 @@ def evaluate_at(
 ) -> Side:
     """Returns the graph evaluated at the point of a seed.
 
-    source: the terms of the graph that it is compared with. seen: see `evaluate`.
-    traced: keeps fingerprints. teaches: other graphs will be compared with this one.
-    by_tables: functions of two small values are tables (`pairs.py`). Raises Undecidable.
+    source, teaches: see `Terms`. seen: see `Seen`. traced: whether to keep fingerprints.
+    by_tables: whether functions of two small values are tables (`pairs.py`). Raises Undecidable.
     """
     terms = Terms(Field(seed), source, teaches)
     terms.pairs = Pairs(terms.functions) if by_tables else None

@@ -67,7 +67,7 @@ def is_decreasing(steps: Sequence[Step]) -> bool:
 def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
     """Returns the least x (or -x for decreasing steps) for which steps, with arrays as parameters, reach `wanted`.
 
-    `wanted` is between results that the steps reach, so that int64 suffices as it does forwards.
+    `wanted` lies between results that the steps reach, so int64 suffices, as it does for the steps themselves.
     """
     y, turned = wanted, np.zeros(np.shape(wanted), bool)
     for step in reversed(steps):
@@ -101,7 +101,7 @@ def is_safe(step: Step, low: Any, high: Any) -> bool:
     """Whether int64 can hold the step's intermediate results for x from low to high.
 
     Parameters and limits may be arrays of several steps, all of which must be safe then.
-    It is computed in float64, so steps at the very limit are not called safe.
+    Steps at the very limit count as unsafe, since float64 rounds.
     """
     kind, *p = step
     if kind == "clip":

@@ -29,8 +29,7 @@ FIRST_PAIR = 1 << 50
 _AT_ONCE = 1 << 20
 #: Steps within a bucket of `Known`; lanes of small constants, which are not random, have crowded ones.
 _STEPS = 16
-#: Range of numbers, as a multiple of how many there are, up to which a table finds the distinct ones.
-#: Beyond it sorting is faster.
+#: Range of numbers, divided by how many there are, beyond which sorting finds the distinct ones faster than a table.
 _TABLE = 16
 
 
@@ -150,7 +149,7 @@ class Tables(Protocol):
 class Terms:
     """Makes and composes the terms of one graph.
 
-    Counts what determines the probability of error, and notes what TOSA requires of elements that may not have it.
+    Counts what determines the probability of error, and notes what TOSA requires where elements may not meet it.
     source: terms of the graph that this one is compared with, whose numbering is shared.
     teaches: another graph will be compared with this one.
     pairs: tables of functions of two small values, if wanted.
@@ -204,7 +203,6 @@ class Terms:
         """Returns new roots.
 
         limits: lowest and highest value, which broadcast to the shape; None: those of the dtype.
-        degree: of the roots as polynomials.
         Raises Undecidable for intermediate numbers that are too large.
         """
         self.elements += lanes.shape[1]
@@ -559,7 +557,7 @@ def merge(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Val
 
 
 def join(values: Sequence[Value]) -> Value:
-    """Returns the elements of all values behind each other, as one row; they have equally many members."""
+    """Returns the elements of all values as one row, in order; the values have equally many members."""
     members = values[0].members
     roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in values], 2).reshape(LANES, -1)
     functions = np.concatenate([v.functions.reshape(members, -1) for v in values], 1).reshape(-1)

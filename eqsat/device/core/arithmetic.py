@@ -1,7 +1,6 @@
 """The arithmetic on accumulators of every family: range, scaling, rounding, result types, tables.
 
-Roundings are those by which Vela folds constants.
-They are in `ethosu/regor/compiler/graphir_optimiser.cpp`, Scale.
+Roundings are those by which Vela folds constants (`ethosu/regor/compiler/graphir_optimiser.cpp`, Scale).
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class Scales:
 def scale(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
     """Returns values * multiplier / 2**shift, rounded, as int64.
 
-    multiplier: below 2**32.
-    double: by how many bits the first of two roundings lies lower.
+    multiplier: below 2**32. double: see `InputScale`.
     Raises DeviceError if the result is too large.
     """
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
@@ -42,10 +40,7 @@ def scale(values: Array, multiplier: Array | int, shift: Array | int, rounding: 
 
 
 def rounding_terms(shift: Array, rounding: Rounding, double: int) -> tuple[Array, Array]:
-    """Returns what is added before the shift: to values from 0 on, and to those below.
-
-    double: by how many bits the first of two roundings lies lower.
-    """
+    """Returns what is added before the shift: to values from 0 on, and to those below. double: see `InputScale`."""
     half, zero = halves(shift), np.zeros_like(shift)
     extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
     both = half + extra
@@ -66,11 +61,7 @@ def halves(shift: Array) -> Array:
 
 
 def multiply_and_shift(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
-    """Returns (values * multiplier + added) >> shift as int64.
-
-    multiplier: below 2**32.
-    Raises DeviceError if the result is too large.
-    """
+    """Returns (values * multiplier + added) >> shift, int64; multiplier < 2**32. Raises DeviceError beyond 62 bits."""
     largest = int(np.abs(values).max(initial=0))
     if largest * int(multiplier.max(initial=0)) + int(np.abs(added).max(initial=0)) < _PLAIN:
         return (values * multiplier + added) >> shift

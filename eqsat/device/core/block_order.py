@@ -1,9 +1,9 @@
-"""How many blocks of a kernel may start before the kernel before it is done: the largest permissible BLOCKDEP.
+"""How many blocks of a kernel may start before the previous kernel is done: the largest permissible BLOCKDEP.
 
-With a BLOCKDEP of n, job k may start while n - k blocks of the kernel before are unwritten; it must read none of these.
+With a BLOCKDEP of n, job k may start while n - k of the previous kernel's blocks are unwritten; it may not read them.
 Blocks follow each other along the depth first, then the width, then the height.
-A job is a block of results with some of the channels that it reads, as in Vela's CalcBlockDep.
-It is in `ethosu55/ethos_u55_register_cs_generator.cpp` (Apache-2.0).
+A job is a block of results with some of the channels that it reads.
+Source: CalcBlockDep in Vela's `ethosu55/ethos_u55_register_cs_generator.cpp` (Apache-2.0).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eqsat.device.core.operands import FeatureMap, Kernel
 from eqsat.target.family import HWC, Family
 from eqsat.tensor.types import Array
 
-#: (first, behind the last) element along height, width and depth.
+#: (first element, one past the last) along height, width or depth.
 Span = tuple[int, int]
 Box = tuple[Span, Span, Span]
 
@@ -46,8 +46,7 @@ class Reading:
     factor: of upscaling.
     channels: number of channels that a job reads; None: the channels of its results.
     whole: all of it is read for each block.
-    resized: (offset, step, scale) of each axis, in place of a kernel.
-    Result k lies at (offset + k * step) / scale, between two elements.
+    resized: the axes of `Resize`, in place of a kernel; each result lies between two elements.
     """
 
     map: FeatureMap
@@ -58,7 +57,7 @@ class Reading:
     resized: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
 
     def is_in_place(self, written: FeatureMap) -> bool:
-        """Whether each result is written where the only element lies that it is made from."""
+        """Whether each result is made from one element, and is written in its place."""
         is_elementwise = self.kernel is None and self.resized is None and not self.whole
         placed = replace(self.map, element=written.element, zero_point=written.zero_point)
         return is_elementwise and placed == written and self.map.element.bits == written.element.bits
@@ -102,8 +101,7 @@ class Blocks:
 
     shape, block: (height, width, depth) of its results and of a block.
     dependency: its BLOCKDEP.
-    written: the feature map of its results.
-    None: they stay inside the NPU, or have another position there than in `shape`.
+    written: the feature map of its results; None if they stay inside the NPU, or are transposed or reversed.
     """
 
     shape: HWC
@@ -126,7 +124,7 @@ class Blocks:
         """Whether a block is written to bytes that a later block reads.
 
         chain: the operands of the kernels whose results this one takes block by block.
-        Results that are transposed or reversed when written are not judged.
+        It is False if `written` is None.
         """
         out = self.written
         readings = [r for r in (*chain, *self.readings) if out is not None and not r.is_in_place(out)]
@@ -155,7 +153,7 @@ class Blocks:
 def most_dependency(before: Blocks, after: Blocks, most: int) -> int:
     """Returns the largest BLOCKDEP, up to `most`, with which `after` reads nothing unwritten of `before`.
 
-    It is `most` without a feature map: results that are transposed or reversed when written are not judged.
+    It is `most` if `before.written` is None.
     """
     out = before.written
     if out is None or not any(overlap(of_map(r.map), of_map(out)) for r in after.readings):

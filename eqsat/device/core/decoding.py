@@ -36,11 +36,6 @@ from eqsat.device.core.registers import (
     WeightOrder,
 )
 
-# The registers when an operation is issued, and what every family reads from them alike.
-#
-# Registers keep their values, and Vela writes only those that change.
-# A command that needs a register that was never set is an error.
-
 #: {prefix of a feature map's registers: those that say where its four tiles are}.
 _BASES = {prefix: tuple(f"{prefix}_BASE{k}" for k in range(4)) for prefix in ("IFM", "IFM2", "OFM")}
 #: Bytes of which the places of bricks and of weights are multiples.
@@ -50,11 +45,11 @@ _PLACES = frozenset(f"SET_{name}" for names in _BASES.values() for name in names
 
 
 class Registers:
-    """The last instruction that set each register.
+    """The last instruction that set each register: registers keep their values, and Vela writes only those that change.
 
     reader: the operation that reads them, for messages.
-    last: the operation before, and its command.
-    It is None once a register was set that does more than place a feature map.
+    last: the previous operation and its command; None once a register was set that does more than place a feature map.
+    Raises DeviceError for a register that is read and was never set.
     """
 
     reader: Instruction
@@ -69,7 +64,7 @@ class Registers:
             self.last = None
 
     def same(self, i: Instruction) -> Any:
-        """Returns the command before, if operation `i` is the same but for the places of feature maps, else None.
+        """Returns the previous command if operation `i` differs only in the places of feature maps, else None.
 
         A TRANSPOSE is thousands of such commands; they share all objects but the feature maps.
         """

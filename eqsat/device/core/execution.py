@@ -85,11 +85,7 @@ class Execution(ABC, Generic[V]):
     @staticmethod
     @abstractmethod
     def table_place(o: Output, internal: int) -> ByteRange | None:
-        """Returns the bytes of the table that is looked up, None if none is.
-
-        internal: bytes of the NPU's own memory.
-        Raises DeviceError.
-        """
+        """Returns where the table lies in the NPU's own memory of `internal` bytes, or None. Raises DeviceError."""
 
     @abstractmethod
     def activate(self, values: V, activation: Activation, element: Element, table: bytes | None) -> V:
@@ -101,9 +97,9 @@ class Execution(ABC, Generic[V]):
     # ---- of all ----------------------------------------------------------------------------------
 
     def step(self, c: Command) -> V | None:
-        """Executes one command and returns what it computes. Raises what the machine does.
+        """Executes a command and returns what it computes, None if it only copies or keeps accumulators.
 
-        None for a copy, and for a command whose accumulators are kept.
+        Raises what the machine does.
         """
         match c:
             case Dma():
@@ -231,9 +227,7 @@ class Execution(ABC, Generic[V]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommandSet:
-    """A set of commands.
-
-    Its functions take a command that is neither a wait nor the end, and raise DeviceError.
+    """A set of commands; its functions take one that is neither a wait nor the end, and raise DeviceError.
 
     layouts: the instructions of the set.
     decoder: makes the commands from instructions.
@@ -242,8 +236,7 @@ class CommandSet:
     input_channels: how many channels are read at a time, None if each result reads those of its own place alone.
     no_room: why the blocks are impossible, empty if they are possible.
     dependency: the largest BLOCKDEP.
-    tables: KiB of the memory of tables.
-    0: tables lie in the shared memory, whose size is in a stream's header.
+    tables: KiB of the memory of tables; 0 if they lie in the shared memory, whose size is in a stream's header.
     """
 
     layouts: Layouts
@@ -256,10 +249,7 @@ class CommandSet:
     tables: int = 0
 
     def decode(self, stream: Sequence[int]) -> Iterator[Any]:
-        """Returns the commands of a stream's words, including waits and the end.
-
-        Raises DeviceError, also for words behind the end.
-        """
+        """Returns a stream's commands, with waits and the end. Raises DeviceError, also for words after the end."""
         return self.decoder().decode(list(instructions(stream, self.layouts)))
 
     def accesses(self, c: Command, internal: int) -> Accesses:

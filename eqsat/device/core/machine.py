@@ -1,7 +1,7 @@
 """The interface between commands and the values that they compute with.
 
-What commands do is written once for a family, for any machine: `eqsat/device/ethos_u55/execution.py`, for example.
-The functional model has numbers (`numbers.py`), and a proof has terms (`eqsat/proof/binary_machine.py`).
+What a family's commands do is written once, for any machine (`eqsat/device/ethos_u55/execution.py`, for example).
+The functional model computes with numbers (`numbers.py`), a proof with terms (`eqsat/proof/binary_machine.py`).
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ class Window(Protocol[V_co]):
         """Returns the index of the first maximum of each window, which neither is upscaled nor reaches the padding."""
 
     def counts(self) -> Array:
-        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError for one of none."""
+        """Returns how many elements each window sees, [1, height, width, 1]. Raises DeviceError if one sees none."""
 
 
 class Machine(Protocol[V]):
     """Memory, and the arithmetic on the values in it.
 
     A value that is read has the type of its elements, any other has no limit.
-    Each method raises DeviceError for what the machine does not know or has no room for.
-    That of terms raises Undecidable, too (`eqsat/proof/steps.py`).
+    Each method raises DeviceError for what the machine does not know or cannot hold.
+    Those of terms also raise Undecidable (`eqsat/proof/steps.py`).
 
     internal: bytes of the NPU's own memory.
     writer: number of the command that runs.
@@ -123,7 +123,7 @@ class Machine(Protocol[V]):
         """Returns the product of two matrices; a row of the second has the weights of one output channel."""
 
     def resize(self, m: FeatureMap, bilinear: bool, y: ResizedAxis, x: ResizedAxis, shape: HWC) -> V:
-        """Returns a feature map resized as by TOSA's RESIZE, in its units (`commands.Resize`)."""
+        """Returns a feature map resized as by TOSA's RESIZE, in its units (`operands.Resize`)."""
 
     def apply(self, op: str, attrs: Attrs, operands: Sequence[V], shape: HWC) -> V:
         """Returns the result of a pointwise operator (`operator_of`)."""
@@ -133,10 +133,7 @@ class Machine(Protocol[V]):
     def times(self, v: V, factor: int) -> V: ...
 
     def scale(self, v: V, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> V:
-        """Returns v * multiplier / 2**shift, rounded.
-
-        double: by how many bits the first of two roundings lies lower.
-        """
+        """Returns v * multiplier / 2**shift, rounded; double: see `InputScale`."""
 
     def mean(self, v: V, counts: Array) -> V:
         """Returns sums divided by counts, a half rounded away from zero."""
@@ -163,8 +160,8 @@ class Machine(Protocol[V]):
 def operator_of(mode: str, rounding: str) -> tuple[str, Attrs]:
     """Returns TOSA's operator for the mode of an elementwise operation, and its attributes.
 
-    rounding: the name of the output's, which says how SHR rounds.
-    Raises DeviceError if the model does not know it.
+    rounding: the name of the output's rounding, which SHR uses.
+    Raises DeviceError if the model does not know the mode or the rounding.
     """
     if mode == "SHR":  # the two roundings that Vela sets (`graphir_optimiser.cpp`, ConvertAttributes)
         if rounding not in _SHIFTS:

@@ -12,28 +12,22 @@ from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import ByteRange, Dma, DmaSide, FeatureMap
 from eqsat.tensor.types import Array
 
-#: What the memory holds before it is written.
-#: It is not 0, since an output that depends on it would equal many a right one.
+#: What memory holds before it is written: not 0, or a wrong output would often equal the right one.
 _UNWRITTEN = 0xA5
-#: Bytes of a memory that hold it, 16 MiB; the rest is 0, as it takes no memory of this machine until it is written.
+#: The first bytes of a memory, which hold it, 16 MiB; the rest is 0, which takes no memory of the host until written.
 _FILLED = 1 << 24
 #: An index along samples, height, width and depth.
 _Index = tuple[slice, slice, slice, slice]
 
 
 def _make_unwritten(samples: int, size: int) -> Array:
-    """Returns a memory that nothing was written to."""
     memory = np.zeros((samples, size), np.uint8)
     memory[:, :_FILLED] = _UNWRITTEN
     return memory
 
 
 class MemoryMap:
-    """The regions and the NPU's own memory.
-
-    sizes: bytes of each region.
-    shared: bytes of the NPU's own memory, which is region None.
-    """
+    """The regions of `sizes` bytes, and the NPU's own memory of `shared` bytes, which is region None."""
 
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
@@ -117,10 +111,7 @@ class MemoryMap:
 
 
 def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
-    """Yields (rows, columns, base) of each of the up to four tiles.
-
-    They are split at width0; each side is split at its own height.
-    """
+    """Yields (rows, columns, base) of each of the up to four tiles."""
     if 0 < m.width <= m.width0 and 0 < m.height <= m.height0:
         yield slice(0, m.height), slice(0, m.width), m.bases[0]
         return
@@ -156,10 +147,7 @@ class Accesses:
 
 
 def of_kernel(read: Iterable[object], written: object, buffers: tuple[ByteRange, ...] = ()) -> Accesses:
-    """Returns the accesses of a kernel.
-
-    read, written: feature maps and ranges of constants; other objects lie in no memory.
-    """
+    """Returns the accesses of a kernel to feature maps and ranges of constants; other objects lie in no memory."""
     return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)), buffers)
 
 
@@ -202,10 +190,7 @@ def of_copy(c: Dma) -> Accesses:
 
 
 def copies_onto_itself(c: Dma, touched: Accesses) -> bool:
-    """Whether a copy writes bytes that it reads, of which it may read some only afterwards.
-
-    touched: its accesses; with indices all that they can choose counts.
-    """
+    """Whether a copy may write bytes that it reads later; touched: its accesses, with all that indices can choose."""
     if not overlap(touched.reads, touched.writes):
         return False
     if c.indices is not None:

@@ -59,10 +59,7 @@ class Window:
         return max(0, min(height, rows - k.top - k.bottom)), max(0, min(width, columns - k.left - k.right))
 
     def counts(self) -> Array:
-        """Returns how many elements each window sees, [1, height, width, 1]: zeros between elements are none.
-
-        Raises DeviceError for a window that sees none.
-        """
+        """Returns how many elements each window sees, zeros between them aside. Raises DeviceError if one sees none."""
         seen = replace(self, zero_point=0, x=np.ones((1, *self.x.shape[1:3], 1))).sum()
         if (seen == 0).any():
             raise DeviceError("an average over nothing but padding")
@@ -88,17 +85,14 @@ class Window:
         return self._combine(np.add, 0.0).sum(-1, keepdims=True).astype(np.int64)
 
     def extremum(self, kind: str) -> Array:
-        """Returns the maximum ("max") or minimum ("min") of each window, int64.
-
-        Raises DeviceError for a window over nothing but padding.
-        """
+        """Returns the maximum ("max") or minimum ("min") of each window, int64. Raises DeviceError for only padding."""
         values = self._combine(*((np.maximum, -np.inf) if kind == "max" else (np.minimum, np.inf)))
         if np.isinf(values).any():
             raise DeviceError(f"{kind.upper()} over nothing but padding")
         return values.astype(np.int64)
 
     def first_largest(self) -> Array:
-        """Returns the index of the first maximum of each window, which is not padded or upscaled, int64."""
+        """Returns the index of the first maximum of each window, int64."""
         seen = [tap for row in self._taps(self.x.astype(np.int64), 1) for tap in self._taps(row, 2)]
         return np.argmax(np.stack(seen), axis=0).astype(np.int64)
 
@@ -113,10 +107,9 @@ class Window:
         return values
 
     def convolve(self, weights: Array, depthwise: bool) -> Array:
-        """Accumulators without biases, int64 [samples, height, width, out].
+        """Returns the sums of products with weights [out, height, width, in], int64 [samples, height, width, out].
 
-        weights: [out, height, width, in].
-        Computed in float64, in which sums below 2**53 are exact.
+        They are computed in float64, in which sums below 2**53 are exact.
         """
         values = self.pad(0.0)
         kernel = weights.astype(np.float64)

@@ -1,4 +1,8 @@
-"""The commands of every family, and their operands: elements, tensors in memory, windows; and waits."""
+"""The commands of all families, with their operands.
+
+A command holds everything that the registers said when it was issued; what a family does not have is at its default.
+Source: Vela's `ethos_u55_register_cs_generator.cpp` and `ethos_u85_register_cs_generator.cpp` (Apache-2.0).
+"""
 
 from __future__ import annotations
 
@@ -99,7 +103,7 @@ class Kernel:
         return any((self.top, self.left, self.bottom, self.right))
 
     def reach(self, out: tuple[int, int]) -> tuple[int, int]:
-        """Returns (height, width) of all that windows at the positions of `out` read, with the padding."""
+        """Returns (height, width) of what the windows of (height, width) `out` results read, with the padding."""
         height, width = (
             (n - 1) * s + (taps - 1) * d + 1
             for n, s, taps, d in zip(out, self.stride, (self.height, self.width), self.dilation, strict=True)
@@ -130,7 +134,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class DmaSide:
-    """One side of a copy, which it reads or writes.
+    """The source or the destination of a copy.
 
     region: None inside the NPU.
     strides: bytes from one piece to the next, (outer, inner).
@@ -149,10 +153,7 @@ class DmaSide:
 
 @dataclass(frozen=True, slots=True)
 class Indices:
-    """INT32 numbers of pieces, from 0 to `most`.
-
-    skip: bytes between one row of them and the next.
-    """
+    """INT32 numbers of pieces, from 0 to `most`; there are `skip` bytes between one row of them and the next."""
 
     region: int
     address: int
@@ -217,12 +218,6 @@ class Stop:
     offset: int
 
 
-# The commands of all families: each holds everything that the registers said when it was issued.
-#
-# What a family does not have is left at its default.
-# Source: Vela's `ethos_u55_register_cs_generator.cpp` and `ethos_u85_register_cs_generator.cpp` (Apache-2.0).
-
-
 @dataclass(frozen=True, slots=True)
 class Chained:
     """An operand or result of the output's shape in a chaining buffer of the NPU, which never reaches memory."""
@@ -234,7 +229,7 @@ class Chained:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An operand that is one number, which is in the stream."""
+    """An operand that is one number in the command stream."""
 
     value: int
     element: Element
@@ -310,7 +305,7 @@ class Accumulators:
 class Banks:
     """The banks of shared memory of a kernel's blocks.
 
-    inputs_end: the bank behind the inputs.
+    inputs_end: the bank after the inputs.
     second_start: the first bank of the second input, None if there is none.
     accumulators_start: the first bank of accumulators.
     """
@@ -322,7 +317,7 @@ class Banks:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The blocks into which the work is cut: weights are stored in their order.
+    """The blocks into which the work is divided; weights are stored in their order.
 
     shape: (height, width, depth) of a block of the OFM.
     dependency: BLOCKDEP, by how many blocks a kernel may overlap with the one before.

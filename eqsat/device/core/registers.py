@@ -1,14 +1,12 @@
 """The commands that all families share: their codes, names and fields.
 
-The facts are from Arm's register descriptions in Vela (Apache-2.0).
-These are `ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
-`ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`.
 Commands that only one family has are in its own folder.
+Sources: Arm's register descriptions in Vela (Apache-2.0), which are `ethosu/vela/ethos_u55_regs` and, in
+`ethosu/regor/architecture`, `ethosu65/ethos_u65_interface.hpp` and `ethosu85/ethos_u85_interface.hpp`.
 
 A short command is one word: bits 0-14 are the code, bits 16-31 the parameter.
 A long one has bit 14 set and a second word, the payload.
 Positions of fields count from the parameter's first bit; the payload follows at bit 16.
-Enumerations that count from 0 are written in one line.
 """
 
 from __future__ import annotations
@@ -49,10 +47,8 @@ class RoundingMode(IntEnum):
     def rule(self) -> Rounding:
         """The rounding of this mode.
 
-        Vela describes DBL, TRUNCATE and NATURAL as TFL, towards zero, and to nearest with x.5 towards infinity.
-        Source: `ethosu/vela/api.py`.
-        It maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
-        Source: `graphir_optimiser.cpp`.
+        `ethosu/vela/api.py` describes DBL as TFL's, TRUNCATE as towards zero, NATURAL as to nearest, x.5 to infinity.
+        `graphir_optimiser.cpp` maps the double rounding of TOSA's RESCALE to DBL and the single one to NATURAL.
         """
         return Rounding[{"DBL": "DOUBLE_SYMMETRIC", "TRUNCATE": "TRUNCATE_TO_ZERO"}.get(self.name, self.name)]
 
@@ -73,7 +69,7 @@ KernelDecomposition = IntEnum("KernelDecomposition", "D8X8 D4X4", start=0)
 DmaRegionMode = IntEnum("DmaRegionMode", "EXTERNAL INTERNAL", start=0)
 DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
 
-# of U55 and U65 too, which have the first few or one of each
+# U55 and U65 have at most the first values of these enumerations.
 PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
 
 
@@ -131,10 +127,7 @@ WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`bits` bits of a command from bit `first` on.
-
-    values: the enumeration of its values, None for a number.
-    """
+    """`bits` bits of a command from bit `first` on; values: the enumeration of its values, None for a number."""
 
     name: str
     first: int
@@ -147,7 +140,7 @@ class CommandLayout:
     """The layout of an instruction.
 
     code: with the bit of a long one.
-    name: Arm's spelling without "NPU_".
+    name: Arm's name without "NPU_".
     """
 
     code: int
@@ -264,8 +257,7 @@ class Instruction:
     """One instruction of a command stream.
 
     offset: of its first byte in the stream.
-    parameter: 16 bits.
-    payload: 32 bits, None for a short one.
+    parameter, payload: of 16 and 32 bits; payload is None for a short one.
     """
 
     offset: int
@@ -291,10 +283,7 @@ class Instruction:
 
 
 def instructions(words: Sequence[int], layouts: Layouts) -> Iterator[Instruction]:
-    """Yields the instructions of a stream's words.
-
-    Raises DeviceError for an unknown instruction and for a value without a meaning.
-    """
+    """Yields the instructions of a stream's words. Raises DeviceError for an unknown instruction, value or bit."""
     at = 0
     while at < len(words):
         word = words[at]

@@ -33,13 +33,11 @@ from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.errors import DeviceFault
 from eqsat.tensor.types import Array
 
-#: ZDIV of a slice without runs of zeros.
+#: Values of ZDIV.
 _NO_RUNS = 6
-#: ZDIV of padding.
 _PADDING = 7
-#: WDIV that stands for nothing.
+#: Values of WDIV.
 _RESERVED = 6
-#: WDIV of weights that are not divided.
 _NOT_DIVIDED = 7
 #: Bits of a chunk's unary code, and so its most quotients.
 _CHUNK = 12
@@ -259,7 +257,7 @@ def _codes(firsts: Array, seconds: Array, room: int) -> Array:
 
 
 def _spread_apart(weights: Array, runs: Array, zeros_first: bool) -> Array:
-    """Returns weights with a run of zeros behind each, and before the first if the palette is new."""
+    """Returns weights with a run of zeros after each, and before the first if the palette is new."""
     if not len(runs):
         return weights
     before = np.cumsum(runs)[: len(weights)] - (0 if zeros_first else runs[: len(weights)])
@@ -268,9 +266,8 @@ def _spread_apart(weights: Array, runs: Array, zeros_first: bool) -> Array:
     return out
 
 
-# The order in which a stream has the weights of a convolution, for every family.
-#
-# Blocks of output channels are outermost, then blocks of input channels, and pieces of the kernel.
+# The order in which a stream has the weights of a convolution, for every family:
+# blocks of output channels are outermost, then blocks of input channels, then pieces of the kernel.
 # In each of these, input channels of a micro block are outermost, then output channels of a micro block, then the
 # kernel's elements; innermost are a few input channels of each output channel.
 
@@ -285,7 +282,7 @@ class Order:
     in: 1 for a depthwise convolution.
     block, micro: output channels of a block and of a micro block.
     deep, shallow: input channels of a block and of a micro block.
-    step: input channels next to each other.
+    step: adjacent input channels.
     rounded: the multiple to which the elements of a piece are padded with zeros.
     gap: elements of zeros after every `rounded` ones.
     strides: elements are ordered by their position within a stride first.

@@ -131,15 +131,14 @@ class Decoder(AnyDecoder):
         """Returns the scales of IFM and IFM2 of a sum.
 
         OPA_OPB_16 multiplies each by 16 bits without a shift.
-        The other modes scale one operand by OPA_SCALE, the first or the second of the sum.
-        They shift the other to the left as the hardware fixes it (`ethos_u55_constraints.cpp`).
+        The other modes scale the first or second operand of the sum by OPA_SCALE, and shift the other to the left
+        by a number of bits that the hardware fixes (`ethos_u55_constraints.cpp`).
         """
         mode = IfmScaleMode(self.get("IFM_PRECISION", "scale_mode"))
         rounding = RoundMode(self.get("IFM_PRECISION", "round_mode"))
         opa, opb = self.scale("OPA_SCALE"), self.get("OPB_SCALE")
         if mode == IfmScaleMode.OPA_OPB_16:
-            # both registers have 16 bits here, in which a wider value loses its upper ones
-            # (executorch pull request 21151)
+            # both registers have 16 bits here, so a wider value loses its upper ones (executorch pull request 21151)
             factors = opa.multiplier & 0xFFFF, opb
             first, second = (InputScale(FixedPointScale(factor, 0), rounding) for factor in factors)
             return first, second

@@ -30,11 +30,8 @@ from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, Act
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
-# Weights, biases and scales of a convolution, from the compressed streams that Vela encoded.
-#
-# The order of weights and the records of biases and scales are those of Vela's encoder.
-# Source: `ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0.
-# `weight_stream` undoes the compression.
+# The order of weights and the records of biases and scales are those of Vela's encoder
+# (`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0).
 # Two cores have a stream each, for every other output channel.
 
 #: Input channels of a block (`_SHALLOW` if part kernel first or 16 bits), and of a micro block.
@@ -128,8 +125,7 @@ class Execution(AnyExecution[V]):
             return None
         window = self.window(c)
         if c.mode == PoolingMode.MAX:
-            # Vela 5.1 set a scale behind a maximum, which 5.2's changelog calls incorrect
-            # its older generator never set one
+            # Vela 5.1 set a scale after a maximum, which 5.2's changelog calls incorrect; its older generator set none
             return self.store(out, self.hold(window.extremum("max"), c.accumulators))
         is_reduced = c.mode == PoolingMode.REDUCE_SUM
         if is_reduced and (out.shape[2] != 1 or out.scale is None):
@@ -152,10 +148,7 @@ def weights_of(c: Convolution, core: Core, machine: Machine[V]) -> Array:
 
 
 def copies(c: Pooling) -> bool:
-    """Whether an average over 1x1 only copies its input.
-
-    Vela builds transposes from thousands of these.
-    """
+    """Whether an average over 1x1 only copies its input, like the thousands from which Vela builds a transpose."""
     a, m = c.output.activation, c.output.map
     assert isinstance(m, FeatureMap)
     element = m.element
@@ -175,10 +168,9 @@ def copies(c: Pooling) -> bool:
 def _reciprocals(counts: Array) -> tuple[Array, Array]:
     """Returns multipliers and shifts that divide by the numbers of elements that padded windows see.
 
-    Vela leaves this division to the hardware, which does not document it.
-    Source: `ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling.
-    The model takes the reciprocals that Vela uses without padding (`ethos_u_scaling.cpp`).
-    These round a half away from zero.
+    Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling).
+    How the hardware divides is not documented; the model takes the reciprocals that Vela uses without padding
+    (`ethos_u_scaling.cpp`), which round a half away from zero.
     """
     bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
     shift = 31 + bits

@@ -1,7 +1,4 @@
-"""The commands that only Ethos-U55 and U65 have, or whose fields are their own.
-
-`core/registers.py` has the common ones.
-"""
+"""The commands that only Ethos-U55 and U65 have, or whose fields are their own."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class RoundMode(RoundingMode):
     NATURAL = 2
 
 
-#: Those of all families (`core/registers.py`) that these have.
+#: The values of all families' enumerations (`core/registers.py`) that these have.
 PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM", start=0)
 ElementwiseMode = IntEnum("ElementwiseMode", "MUL ADD SUB MIN MAX LRELU ABS CLZ SHR SHL", start=0)
 ParallelMode = IntEnum("ParallelMode", "SINGLE_CORE DUAL_CORE_DEPTH", start=0)

@@ -26,10 +26,7 @@ _WINDOW = 8
 
 
 def buffers(c: Computation, shared: int) -> tuple[ByteRange, ...]:
-    """Returns the shared memory up to the last bank that a command's blocks take, none if tables have their own banks.
-
-    shared: bytes of the shared memory.
-    """
+    """Returns the part of `shared` bytes of shared memory that blocks take, none if tables have banks of their own."""
     if shared > _MANY * _BANK:
         return ()
     banks = _banks(c)

@@ -37,26 +37,20 @@ from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunc
 from eqsat.target.family import Core
 from eqsat.tensor.types import Array
 
-# Weights, biases and scales of a convolution on Ethos-U85, from the streams that Vela encoded.
-#
-# The order and the records are those of Vela's encoder (Apache-2.0).
-# It is `ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`.
+# The order of weights and the records of biases and scales are those of Vela's encoder
+# (`ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`, Apache-2.0).
 # Weights for the standard decoders are compressed as on U55, in a stream for each core.
-# Weights for the fast decoder are plain numbers or indices into a palette.
-# They are in one stream in which cores take turns.
-# Source: `dependencies/mlw_codec/source/mlw_encode_fwd.cpp`.
+# Weights for the fast decoder are plain numbers or indices into a palette, in one stream in which cores take turns
+# (`dependencies/mlw_codec/source/mlw_encode_fwd.cpp`).
 
 #: Consecutive output channels of a core.
 _RUN = 4
-#: Bits of the header of the fast format.
+#: Bits of the header of the fast format, and those at which the correction of plain weights and the palette begin.
 _HEADER = 256
-#: Bit of the header at which the correction of plain weights begins.
 _ADJUST = 104
-#: Bit of the header at which the palette begins.
 _PALETTE = 112
-#: Bits of an entry of the palette.
+#: Bits of an entry of the palette, and the number of entries.
 _ENTRY = 9
-#: Number of entries of the palette.
 _ENTRIES = 16
 
 

@@ -1,7 +1,4 @@
-"""The commands that only Ethos-U85 has, or whose fields are its own.
-
-`core/registers.py` has the common ones.
-"""
+"""The commands that only Ethos-U85 has, or whose fields are its own."""
 
 from __future__ import annotations
 
