@@ -32,10 +32,7 @@ COST_MODELS = Registry("cost model", "cost_models.models", BUILT_IN)
 
 
 def available() -> dict[str, str]:
-    """Returns {name: `module:Class`}.
-
-    Built-in names win over entry points.
-    """
+    """Returns {name: `module:Class`}; built-in names win over entry points."""
     return COST_MODELS.available()
 
 

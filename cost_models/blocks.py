@@ -90,10 +90,7 @@ class BlockConfig:
 
 
 def guess_block(work: Work, core: Core, most: HWC) -> BlockConfig:
-    """Returns the blocks of an operator that is not compiled, none larger than `most`.
-
-    Accumulators take half of a shared memory.
-    """
+    """Returns guessed blocks of an operator, none larger than `most`; accumulators take half of a shared memory."""
     if isinstance(core.memory, SharedMemory):
         half = core.memory.banks * _BANK // 2
         return derive_block(work, core, _square(work, _micro(work, core.micro[0]), most, half), _fills_shared(work))
@@ -126,10 +123,7 @@ def _fills_shared(work: Work) -> bool:
 
 
 def derive_block(work: Work, core: Core, ofm: HWC, part_kernel: bool) -> BlockConfig:
-    """Returns the blocks in one memory for a known block of the output.
-
-    part_kernel: whether the kernel's elements go before the channels.
-    """
+    """Returns the blocks in one memory for a known block of the output; part_kernel: as in `BlockConfig`."""
     c, micro = work.ifm[2], core.micro[0]
     h, x = (work.window(axis, ofm[axis], micro[axis]) for axis in (0, 1))
     read = up(min(c, 16), 4) if work.bits == 16 else up(min(c, 16 if part_kernel else 32), 8)
@@ -155,8 +149,7 @@ def _fills_split(work: Work) -> bool:
 def derive_split_block(work: Work, core: Core, micro: tuple[int, int], ofm: HWC, kernel_first: bool) -> BlockConfig:
     """Returns the blocks in split memories for a known block of the output.
 
-    micro: rows and columns of its micro blocks.
-    kernel_first: whether the kernel's elements go before the channels.
+    micro: rows and columns of its micro blocks. kernel_first: `part_kernel` of `BlockConfig`.
     """
     assert isinstance(core.memory, SplitMemory)
     k = next(k for k, m in enumerate(core.micro) if m[:2] == micro)

@@ -1,8 +1,7 @@
 """The number of bytes that each operator reads and writes; this model is a baseline.
 
 Memory-bound cost models, such as nncase's, count these bytes.
-A RESHAPE is free.
-The model does not know fusion, so a RESCALE counts like any other operator.
+A RESHAPE is free. The model does not know fusion, so a RESCALE counts like any other operator.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ de272c81) and docs/paper/raw_data_report/amendments/h13/H13_RESULTS.md, section 
 `python -m benchmarks.measured CELLS.csv FOLDER --fit` chooses the constants again, and does so without each network
 and without each configuration.
 
-All else in the price of a command is documented: rates of a configuration, bandwidths and latencies of the user's
-memories (`machine.py`, `command_stream.py`).
+All else in the price of a command is documented (`command_stream.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Calibration:
     single_tap: cycles of a 1x1 kernel, kernel first, to those of a kernel of four elements
     sparse_weights: cycles of weights of which two of four are zero, to those of others
     outputs: elements that the output path writes in a cycle, at most
-    per_command: cycles of a command besides; none where all memory is SRAM
+    per_command: cycles that a command takes in addition to its work; none where all memory is SRAM
     repeated: the share of these that a pooling takes which differs from the command before in addresses alone
     """
 

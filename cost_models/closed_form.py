@@ -1,8 +1,8 @@
 """The closed form: the price of an op by itself, without Vela.
 
-An op is priced as the commands that it is about to become (`estimator.py`), in blocks of a guess.
-It chooses spellings of convolutions (`eqsat/options/spellings.py`), prices what Vela cannot measure, and is the cost
-model `analytic`.
+An op is priced as the commands that it is about to become (`estimator.py`), in guessed blocks.
+This price chooses how convolutions are written (`eqsat/options/spellings.py`), stands in for what Vela cannot measure,
+and is the cost model `analytic`.
 """
 
 from __future__ import annotations

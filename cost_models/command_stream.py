@@ -1,9 +1,7 @@
 """The calibrated price of a compiled graph: the cycles of its command stream, command by command.
 
-Vela's total prices the operators of its graph.
-A TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory there.
-Here every command has a price, to which the cycles of a command are added.
-The price is the larger of the command's computing cycles and the cycles of each memory.
+Vela's total prices the operators of its graph: a TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory.
+Here every command takes the larger of its computing cycles and the cycles of each memory, plus `per_command`.
 Copies take the bytes and the bandwidths of both memories.
 They run beside the commands that do not wait for them, by the stream's waits.
 
@@ -11,8 +9,7 @@ Sources of the figures:
 
 - The registers say what is computed, in which blocks, and which bytes lie where.
   Nothing of Vela's graph or table is used.
-- Rates are documented: MACs and output path of a configuration, bandwidths and latencies of
-  memories (`machine.py`).
+- Rates are documented: MACs and output path of a configuration, bandwidths and latencies of memories (`machine.py`).
 - Cycles of a block, and the waste of short bursts, are Vela's formulas (`estimator.py`).
 - Where measurements contradict them, the constants are those that fit (`calibration.py`).
 - These differ from Vela, which is known to be wrong about them:

@@ -3,9 +3,8 @@
 `command_stream.py` tells which formulas are Vela's.
 
 Commands of Ethos-U85 that hand their results on within the NPU are a chain.
-A chain costs its first command with the output paths of all of its commands added up.
-(`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp.)
-The reads of all its commands and the writes of the last one count, too.
+A chain costs its first command, with the output paths and reads of all of its commands and the writes of the last one.
+(`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp adds up the output paths.)
 A RESIZE, for which Vela has no formula there, takes the output path's time.
 """
 
@@ -71,10 +70,7 @@ class Issued:
 
 
 def price_commands(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
-    """Yields the priced commands and the waits of a stream.
-
-    Raises DeviceError for commands that are not known.
-    """
+    """Yields the priced commands and the waits of a stream. Raises DeviceError for commands that are not known."""
     chain: list[Computation] = []
     first, block, cycles = 0, None, 0.0
     for c in commands:
@@ -169,10 +165,7 @@ def _elementwise(
     path: float,
     besides: tuple[tuple[Memory, float], ...],
 ) -> float:
-    """Returns the cycles of an elementwise operation or a resize, like `_array`.
-
-    An operand that broadcasts is read once a block.
-    """
+    """Returns the cycles of an elementwise operation or a resize, like `_array`."""
     shape, block, operands = c.output.shape, c.block.shape, _read(c)
     sink = _sink(machine, written)
     place = Place(_memory(machine, operands[0].region) if operands else sink, sink, False, _in_rows(written))

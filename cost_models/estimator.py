@@ -37,7 +37,7 @@ def estimate_waste(
 
 
 def _burst(reads: bool, rows: bool, bits: int, block: HWC, shape: HWC, cores: int) -> int:
-    """Returns the contiguous bytes of the part of a feature map that a block takes, as `estimate_waste` has it.
+    """Returns the contiguous bytes of the part of a feature map that a block takes; arguments as in `estimate_waste`.
 
     cores: how many cores write side by side.
     Source: Vela's EstimateMemoryTransfer (ethos_u55_performance.cpp and ethos_u85_performance.cpp).
@@ -180,9 +180,7 @@ def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, f
 def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
     """Returns the NPU cycles of an elementwise op that runs block by block.
 
-    Each element takes the larger of these:
-    - the cycles of the output path;
-    - a quarter of its share of the cycles of a block, for path and memory.
+    Each element takes max(p, (p + t) / 4): p cycles of the output path, t as its share of the transfer of a block.
     """
     inside = within(block, shape)
     read = prod(inside) * bits / 8 * estimate_waste(machine, place.read, True, place.read_rows, bits, block, shape)

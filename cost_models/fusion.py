@@ -41,10 +41,7 @@ _FUSABLE_START = 500
 
 
 def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
-    """Returns the term of `reader` reading `read`, whose operands may come from `producers`.
-
-    Returns None if nothing fuses.
-    """
+    """Returns the term of `reader` reading `read`, whose operands may come from `producers`; None if nothing fuses."""
     op = reader.op
     if is_part(read):
         return Fusion(of_read=1.0) if _reads_parts(reader, family) else None
@@ -69,8 +66,7 @@ def is_part(unit: Unit) -> bool:
 def _reads_parts(reader: Unit, family: Family) -> bool:
     """Whether a reader of a SLICE needs no copy of it, or costs about a copy less on a copy.
 
-    On U85 the copy of a part is written in the order of the TRANSPOSE that reads it.
-    The TRANSPOSE then costs nothing.
+    On U85 the copy of a part is written in the order of the TRANSPOSE that reads it, which then costs nothing.
     """
     if reader.op == "transpose":
         return family.transposes.fused
@@ -173,10 +169,7 @@ def _splits(unit: Unit) -> bool:
 
 
 def is_times_one(rescale: Unit) -> bool:
-    """Whether a RESCALE multiplies by one.
-
-    Whatever its zero points, it then fuses into a REDUCE_SUM.
-    """
+    """Whether a RESCALE multiplies by one: then it fuses into a REDUCE_SUM, whatever its zero points."""
     return all(m == 1 << s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift")))
 
 

@@ -21,9 +21,8 @@ _MOST_OPERATORS = 1_000
 
 
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
-    """Whether a TRANSPOSE of a tensor is legal.
+    """Whether a TRANSPOSE of a tensor is within TOSA's limit on the rank and the guards of ExecuTorch (backends/arm).
 
-    It checks TOSA's limit on the rank and the guards of ExecuTorch (backends/arm).
     These are the family's dtypes and its limit on the product of the leading axes.
     """
     if DType.of(dtype).only_rescaled or len(shape) > _HIGHEST_RANK:

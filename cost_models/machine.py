@@ -57,7 +57,7 @@ class Machine:
 
     @property
     def per_command(self) -> float:
-        """Cycles of a command besides; none where constants and all tensors are in SRAM."""
+        """Cycles that a command takes in addition to its work; none where constants and all tensors are in SRAM."""
         is_all_sram = self.activations.in_sram and self.outer.in_sram and self.constants.in_sram
         return 0.0 if is_all_sram else self.measured.per_command
 

@@ -1,10 +1,9 @@
-"""`NodeModel`: all of a cost model but the price of one unit.
+"""`NodeModel`: all of a cost model but the price of one unit, which makes this a whole model:
 
     class Mine(NodeModel):
         def cycles(self, unit: Unit) -> float:
             return unit.result.bytes
 
-This is a whole model.
 Movements are settled as the cheapest chain by the model's own prices.
 """
 
@@ -25,7 +24,7 @@ from eqsat.tensor.types import Attrs, DType, Steps, Type
 
 
 class NodeModel:
-    """Prices units one by one.
+    """A model that prices units one by one.
 
     pool : Vela workers, for models that measure
     cache: prices on disk, for models that measure
@@ -37,10 +36,7 @@ class NodeModel:
         self.target, self.pool, self.cache = target, pool, cache
 
     def cycles(self, unit: Unit) -> float:
-        """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
-
-        Whether the unit is legal is checked before.
-        """
+        """Returns the cost of a single legal op by itself, >= 0; inf if it may not be used."""
         raise NotImplementedError
 
     @classmethod

@@ -72,10 +72,9 @@ def canonical(unit: Unit) -> Unit:
 
 
 def with_narrow_constant(unit: Unit, constant: Type) -> Unit:
-    """Returns a sum with its constant operand in INT8, before a RESCALE to INT32.
+    """Returns a sum with its constant operand in INT8, before a RESCALE to INT32, which the probe adds.
 
     constant: the type of the constant; operands with as many elements are replaced.
-    The probe adds the RESCALE.
     """
     constants = (
         _placeholder(t, _NARROW) if t.elements == constant.elements else k

@@ -1,8 +1,6 @@
 """The protocol of cost models: units go in, prices come out.
 
-A model prices *units*.
-A unit is one candidate: a TOSA op, or a chain that moves data, with all that its own cost depends
-    on.
+A *unit* is one candidate: a TOSA op, or a chain that moves data, with all that its own cost depends on.
 Costs that depend on neighbours are pairwise terms (`fusion`), so that extractors can weigh both.
 A concrete graph costs the sum of its units and of these terms.
 `NodeModel` (`node_model.py`) leaves a model one method to write.
@@ -44,17 +42,11 @@ class Unit:
 
     @property
     def op(self) -> str:
-        """The name of its op.
-
-        It is "transpose" for a movement that has several steps or none yet.
-        """
+        """The name of its op; "transpose" for a movement that has several steps or none yet."""
         return self.steps[0][0] if len(self.steps) == 1 else "transpose"
 
     def attr(self, name: str) -> Any:
-        """Returns an attribute of the first step.
-
-        Raises KeyError.
-        """
+        """Returns an attribute of the first step. Raises KeyError."""
         return dict(self.steps[0][1])[name]
 
     @property
@@ -106,7 +98,7 @@ class Price:
 
 
 class CostModel(Protocol):
-    """Prices candidates; it is made with (target, pool of Vela workers, price cache).
+    """A model that prices candidates; it is made with (target, pool of Vela workers, price cache).
 
     in_cycles: whether prices are cycles; otherwise they only rank (counts, bytes).
     """
@@ -115,10 +107,7 @@ class CostModel(Protocol):
     in_cycles: bool
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        """Returns the price of each unit by itself, in the order of `units`.
-
-        Settles the steps of movements.
-        """
+        """Returns the price of each unit by itself, in the order of `units`, and settles the steps of movements."""
         ...
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:

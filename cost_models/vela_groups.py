@@ -1,16 +1,14 @@
 """The default model: Vela measures fused groups of operators in context, and pairwise terms account for fusion.
 
 Measured prices are remembered on disk.
-A unit is compiled between pads; a pad is a CLAMP with a second reader, so that it cannot fuse.
-Only the rows of Vela's table that are not pads count.
+A unit is compiled between pads, which do not count; a pad is a CLAMP with a second reader, so that it cannot fuse.
 So a unit has the formats of inner tensors, not those of graph inputs and outputs.
 (A movement that reads an input is measured on an input.)
 
 Multiply-accumulate ops carry the RESCALE that fuses into them.
 Sums, products and REDUCE_SUMs carry the RESCALEs before and after.
 So their own price is that of the fused group, and the pairwise terms subtract the RESCALEs' prices.
-Scales, zero points, tables and the values of summands do not change what an op costs by itself.
-Units that differ only in these share a price.
+Units that differ only in scales, zero points, tables or values of summands share a price.
 Units whose ends have no pad (INT32, BOOL) are estimated by the closed form (`closed_form.py`).
 """
 
@@ -76,7 +74,7 @@ class _Sum(NamedTuple):
 
 
 class VelaGroups:
-    """Prices fused groups that Vela compiles; the module's text says how.
+    """A model that prices fused groups, which Vela compiles; the module's text says how.
 
     pool : Vela workers
     cache: prices on disk
@@ -117,10 +115,7 @@ class VelaGroups:
     def _chains(
         self, options: Mapping[_Reordering, Sequence[TransposeSteps]]
     ) -> dict[_Reordering, tuple[float, TransposeSteps]]:
-        """Returns {reordering: (cycles, steps) of its cheapest chain}, measured.
-
-        options: the chains of each reordering.
-        """
+        """Returns {reordering: (cycles, steps) of the cheapest of its chains}, measured."""
         units = []
         for wanted, chains in options.items():
             move = Move.transpose(wanted.sizes, wanted.perm)

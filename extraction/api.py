@@ -19,10 +19,7 @@ EXTRACTORS = Registry("extractor", "extraction.extractors", BUILT_IN)
 
 
 def available() -> dict[str, str]:
-    """Returns {method name: `module:Name` of its extractor}.
-
-    Built-in names win over entry points.
-    """
+    """Returns {method name: `module:Name` of its extractor}; built-in names win over entry points."""
     return EXTRACTORS.available()
 
 
@@ -49,8 +46,7 @@ def extract(
     time_limit: seconds.
     seed: decides all random steps.
     warm_start: a choice to improve on.
-    Raises Infeasible if it is proved that there is no choice.
-    Raises InputError for an unknown method.
+    Raises Infeasible if it is proved that there is no choice, InputError for an unknown method.
     """
     if isinstance(warm_start, Extraction):
         warm_start = warm_start.choice

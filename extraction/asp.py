@@ -35,24 +35,15 @@ if TYPE_CHECKING:
     from clingo.solving import Model, SolveHandle
 
 
-# Structure of a graph in normal form, for solvers: components, and surcharges by levels.
-#
-# A *component* is a strongly connected component of the class graph.
-# Its classes can be computed from each other, such as one value in several layouts.
-# The first class of an active component is computed by an *entry*: an e-node that reads no class of the component.
-# Linear relaxations do not see that by themselves.
-# Half of each of two classes, each read from the other, would satisfy them.
-
-
 @dataclass(frozen=True)
 class Component:
-    """A strongly connected component of two or more classes, or a single class.
+    """A strongly connected component of the graph of classes, such as one value in several layouts.
 
-    classes : its classes
+    classes : its classes, one or more
     entries : its e-nodes that read no class of it; if the component is active, one of them is chosen
-    avoiding: {component that entries read: the entries that do not read it}
+    avoiding: {component j that entries read: the entries that do not read it}
 
-    If this component is active, so is each component in `avoiding`, or one of its entries is chosen.
+    If this component is active, then each component j is, too, or an entry in `avoiding[j]` is chosen.
     """
 
     classes: tuple[int, ...]
@@ -116,9 +107,8 @@ LARGEST = 2**31 - 1
 class Scale:
     """Rounds prices to multiples of 1 / `factor`.
 
-    The factor is the least power of ten that represents all prices to 1e-7 of the largest one.
-    (Measured costs are often decimal fractions stored in single precision.)
-    If no such factor fits the weights, it is the largest that does.
+    The factor is the least power of ten that represents all prices to 1e-7 of the largest one, as measured costs are
+    often decimals in single precision. If no such factor fits the weights, it is the largest that does.
     slack: the most that rounding can add to any choice, in scaled units.
     """
 
@@ -161,9 +151,8 @@ SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 class Asp:
     """clingo with these options.
 
-    ordered: the program also states which components an active component needs (`structure`).
-    This helps if most components are needed, as in graphs that have one value in many layouts.
-    It slows the search down if few components are needed.
+    ordered: the program also states which components an active component needs (`Component.avoiding`).
+    This helps if most components are needed, as in graphs with one value in many layouts; otherwise it slows it down.
     conflicts: the number of conflicts after which the search ends; None: there is no such limit.
     """
 
@@ -181,7 +170,7 @@ class Asp:
     def solve_rounded(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
-        """Solves like `solve`; an optimum is one of the rounded prices (`scaling`)."""
+        """Solves like `solve`; an optimum is one of the rounded prices (`Scale`)."""
         encoding = Encoding(graph, self, seed)
         # Equal prices are allowed: the proof must not depend on the rounding of the warm start.
         at_most = None if warm_start is None else encoding.cost(warm_start)
@@ -374,9 +363,8 @@ def _solving(
 ) -> Iterator[SolveHandle]:
     """Lets clingo solve in a separate thread, which has ended when the block ends.
 
-    An interrupt while clingo prepares this thread, which may take seconds, would leave the thread behind.
-    The process would then be aborted when it ends.
-    Therefore the interrupt waits until the thread has a handle.
+    An interrupt waits until the thread has a handle, which clingo may take seconds to make: an earlier one would leave
+    the thread behind, and the process would be aborted when it ends.
     """
     handler, asked = signal.getsignal(signal.SIGINT), list[tuple[int, FrameType | None]]()
     waits = threading.current_thread() is threading.main_thread() and callable(handler)

@@ -15,12 +15,9 @@ Choice = Mapping[int, int]
 def check(graph: ChoiceGraph, choice: Choice) -> float | int:
     """Returns the cost of `choice` after checking that it is valid (see `graph` for costs).
 
-    Raises InvalidExtraction, naming the class, in these cases:
-
-    - a reached class has no choice, an e-node of another class, or a forbidden e-node;
-    - the choice is cyclic.
-
     Entries for classes that the roots do not reach are ignored.
+    Raises InvalidExtraction, naming the class, if a reached class has no choice, an e-node of another class or a
+    forbidden e-node, and if the choice is cyclic.
     """
     order, total = _topological(graph, choice), 0.0
     for c in order:
@@ -42,18 +39,12 @@ def reachable(graph: ChoiceGraph, choice: Choice) -> dict[int, int]:
 
 
 def dag_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
-    """Returns the sum of the costs of the chosen e-nodes, each counted once.
-
-    This is extraction-gym's DAG cost; pair terms do not count.
-    """
+    """Returns extraction-gym's DAG cost: the sum of the costs of the chosen e-nodes, each once, without pair terms."""
     return graph.total(sum(float(graph.cost[choice[c]]) for c in _topological(graph, choice)))
 
 
 def tree_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
-    """Returns the cost of the choice unfolded into trees, summed over the roots.
-
-    Shared parts count as often as they occur.
-    """
+    """Returns the cost of the choice unfolded into trees, one per root; shared parts count as often as they occur."""
     tree: dict[int, float] = {}
     for c in reversed(_topological(graph, choice)):
         n = choice[c]

@@ -82,18 +82,12 @@ def extract(
 
 
 def first_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
-    """Makes the best pass for which a graph of this size leaves enough memory.
-
-    Raises Infeasible.
-    """
+    """Makes the best pass for which a graph of this size leaves enough memory. Raises Infeasible."""
     return (greedy_pass if prices.graph.n_classes <= SET_CLASSES else tree_pass)(prices, rank)
 
 
 def greedy_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
-    """Makes one bottom-up pass and returns a choice for every class that can be extracted.
-
-    Raises Infeasible.
-    """
+    """Makes one bottom-up pass and returns a choice for every class that can be extracted. Raises Infeasible."""
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set
     own = np.zeros(prices.graph.n_classes)  # class -> the share of its e-node in that cost

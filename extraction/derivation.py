@@ -1,8 +1,4 @@
-"""Derivable classes.
-
-A class is derivable if one of its e-nodes reads only derivable classes.
-An e-node that reads nothing makes its class derivable.
-"""
+"""Derivable classes: a class is derivable if one of its e-nodes reads only derivable classes, or nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ from extraction.normal_form import NormalForm
 
 
 def derive(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:
-    """Returns the classes that have a derivation by these e-nodes, in linear time.
-
-    nodes: (its class, the classes that it reads) of each e-node.
-    """
+    """Returns the classes that have a derivation by e-nodes (class, classes that it reads), in linear time."""
     owner: list[int] = []
     missing: list[int] = []  # [e-node]: how many classes that it reads are not derived yet
     readers: defaultdict[int, list[int]] = defaultdict(list)
@@ -61,10 +54,7 @@ def strong_components(successors: Mapping[int, Iterable[int]]) -> list[list[int]
 
 
 def cyclic_component_of(successors: Mapping[int, Iterable[int]]) -> dict[int, int]:
-    """Returns {class: number of its component} for the classes that lie on a cycle.
-
-    A class that reads itself is on a cycle, too.
-    """
+    """Returns {class: number of its component} for the classes on cycles, also those that read themselves."""
     graph = nx.DiGraph(successors)
     reading_themselves = set(nx.nodes_with_selfloops(graph))
     cyclic = (c for c in nx.strongly_connected_components(graph) if len(c) > 1 or c <= reading_themselves)
@@ -88,8 +78,7 @@ class Closure:
     need(c) is {c} and the intersection, over the e-nodes n of c, of the union of need(d) over n's reads.
     The greatest solution is computed.
     By induction on the height of a derivation, each derivation of c contains need(c).
-    Removing e-nodes or implied reads from the form keeps this true; other changes need a new
-    Closure.
+    Removing e-nodes or implied reads from the form keeps this true; other changes need a new Closure.
     """
 
     def __init__(self, form: NormalForm):

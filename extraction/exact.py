@@ -41,10 +41,7 @@ class State:
         return closes(self.least, self.cost, self.graph.integral)
 
     def offer(self, choice: Choice) -> None:
-        """Takes `choice` as the incumbent if it is valid and better.
-
-        Raises InvalidExtraction.
-        """
+        """Takes `choice` as the incumbent if it is better. Raises InvalidExtraction."""
         cost = check(self.graph, choice)
         if cost < self.cost:
             self.incumbent, self.cost = dict(choice), cost
@@ -74,10 +71,7 @@ AGAIN_SHARE = 0.2
 
 
 def extractor(name: str, solver: Solver) -> Extractor:
-    """Returns the extractor called `name`.
-
-    One solver gets what greedy extraction and reductions leave open.
-    """
+    """Returns the extractor called `name`, whose solver gets what greedy extraction and reductions leave open."""
 
     def extract(
         graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
@@ -119,10 +113,7 @@ class ExactSearch:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Within it Ctrl-C ends the search if there is a choice already.
-
-        Otherwise KeyboardInterrupt is raised.
-        """
+        """Within it Ctrl-C ends the search if there is a choice already; otherwise it raises KeyboardInterrupt."""
         try:
             with stopping_on_interrupt() as interrupted:
                 yield
@@ -139,10 +130,7 @@ class ExactSearch:
         return clock() - self._clock
 
     def start(self, seed: int, warm_start: Choice | None) -> State:
-        """Runs greedy extraction and reductions, and carries the incumbent over to the reduced graph.
-
-        Returns the state of the reduced graph.
-        """
+        """Runs greedy extraction and reductions; returns the state of the reduced graph, with the incumbent in it."""
         self._greedy(seed, warm_start, restarts=1)
         self.reduced = reduce(self.graph, self.cost, self.time_limit - self.worked)
         small = self.reduced.graph
@@ -220,10 +208,7 @@ def carry(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
 
 
 def floor(graph: ChoiceGraph) -> float:
-    """Returns a lower bound on the cost, in linear time.
-
-    Each root counts its least price, any other class its least price if that is negative.
-    """
+    """Returns a lower bound on the cost: the sum of roots' least prices and of other classes' negative least prices."""
     least = [float(graph.cost[graph.class_start[c] : graph.class_start[c + 1]].min()) for c in range(graph.n_classes)]
     roots = set(graph.roots)
     return sum(x if c in roots else min(0.0, x) for c, x in enumerate(least))

@@ -1,8 +1,5 @@
 """ChoiceGraph: e-classes, their candidate e-nodes, and the cost of each candidate.
 
-    g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
-    extract(g).choice        # {0: 0, 1: 2}, cost 3
-
 A choice has one e-node for every e-class that the roots reach through it.
 The cost of a choice is the sum of
 
@@ -68,8 +65,7 @@ SINGLE = 6e-8
 class ChoiceGraph:
     """Immutable choice graph in flat arrays; make one with `build`.
 
-    class_start: int64[n_classes + 1]; e-nodes of class c are class_start[c] ..
-        class_start[c+1]-1
+    class_start: int64[n_classes + 1]; e-nodes of class c are class_start[c] .. class_start[c+1]-1
     node_class : int64[n_nodes]
     cost       : float64[n_nodes]; finite, any sign
     child_start: int64[n_nodes + 1]
@@ -147,10 +143,7 @@ class ChoiceGraph:
             raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
 
     def _applies(self, n: int, m: int, delta: float) -> bool:
-        """Whether e-node n reads the class of e-node m.
-
-        Raises InvalidGraph for unknown e-nodes and for a delta that is not finite.
-        """
+        """Whether e-node n reads the class of e-node m. Raises InvalidGraph if one is unknown or `delta` not finite."""
         if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
             raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
         if not math.isfinite(delta):
@@ -206,8 +199,7 @@ class ChoiceGraph:
         Returns (self, 1.0) if there is no such unit.
         The unit is the largest multiple of a power of ten that divides all costs and deltas.
         Measured costs are often decimals stored in single precision; they count as these decimals.
-        No total lies between two neighbouring whole numbers.
-        So solvers can prove an optimum in this graph where float costs leave a doubt.
+        Totals are whole numbers there, so solvers can prove an optimum where float costs leave a doubt.
         """
         prices = np.concatenate([self.cost, np.fromiter(self.pair_costs.values(), float, len(self.pair_costs))])
         for digits in range(UNIT_DIGITS + 1):
@@ -237,13 +229,10 @@ def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 
-# Node prices and edge prices of a ChoiceGraph: what one more active e-node adds to the total.
-#
-# The total of a choice is the sum of `node[n]` over its e-nodes and of `edge(n, m)` over its reads.
-
-
 class Prices:
     """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
+
+    The cost of a choice is the sum of `node[n]` and `edges(n, choice)` over its e-nodes n.
 
     node   : [e-node]: its price
     reads  : [e-node]: the classes that it reads, each once

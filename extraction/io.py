@@ -1,4 +1,4 @@
-"""Reading and writing choice graphs: our own JSON, and extraction-gym's, which egglog writes, too.
+"""Reading and writing choice graphs: our own JSON, and that of extraction-gym and egglog.
 
 Our format keeps everything (`save`, `load`; gzip if the name ends in .gz); it is one object:
 
@@ -9,11 +9,10 @@ Our format keeps everything (`save`, `load`; gzip if the name ends in .gz); it i
      "forbidden": [n, ...],
      "names": [label, ...] or null}
 
-extraction-gym's format is that of github.com/egraphs-good/extraction-gym.
-egglog's `EGraph._serialize().to_json()` writes it, too.
-It has nodes `{id: {op, cost, eclass, children}}` and `root_eclasses`.
+The format of github.com/egraphs-good/extraction-gym, which egglog's `EGraph._serialize().to_json()` writes, too, has
+nodes `{id: {op, cost, eclass, children}}` and `root_eclasses`.
 Children are ids of e-nodes that stand for their classes.
-It has no pair terms, which become extra e-nodes (`to_gym`).
+Pair terms become extra e-nodes (`to_gym`).
 """
 
 from __future__ import annotations
@@ -96,10 +95,7 @@ def load(path: str | Path) -> ChoiceGraph:
 
 
 def read_gym(path: str | Path) -> ChoiceGraph:
-    """Reads an extraction-gym file; labels are the ops.
-
-    Raises InvalidGraph, OSError.
-    """
+    """Reads an extraction-gym file; labels are the ops. Raises InvalidGraph, OSError."""
     return parse_gym(read_json(path))
 
 
@@ -107,8 +103,7 @@ def read_gym(path: str | Path) -> ChoiceGraph:
 def parse_gym(data: Mapping[str, Any], skip_missing_roots: bool = False) -> ChoiceGraph:
     """Returns the graph of an extraction-gym (or egglog) object.
 
-    skip_missing_roots: pass over roots without e-nodes.
-    (A file written after a union may name the class that was merged away.)
+    skip_missing_roots: pass over roots without e-nodes; a file written after a union may name a class merged away.
     Raises InvalidGraph on a child or root that does not exist, and on malformed data.
     """
     nodes = data["nodes"]

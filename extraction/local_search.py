@@ -85,8 +85,7 @@ class LocalSearch:
     def _improve_jointly(self, deadline: float, work: int) -> None:
         """For each inactive class, switches all active classes that can read it, and keeps improvements.
 
-        A part that is too expensive for one reader may be cheap for several.
-        An example is one product for all steps of a recurrence.
+        A part that is too expensive for one reader may be cheap for several: one product for all steps of a recurrence.
         """
         slack = 1e-9 * max(1.0, abs(self.cost))
         for shared in range(self.graph.n_classes):
@@ -139,9 +138,8 @@ class LocalSearch:
         return change
 
     def _count(self, n: int, step: int) -> float:
-        """Adds `step` to the references of the classes that e-node n reads, and of all that changes with them.
+        """Adds `step`, 1 or -1, to the references of the classes that n reads, and of all that changes with them.
 
-        step: 1 or -1.
         Returns the price of n and of all classes that become active, or stop being active, by it.
         """
         node, reads, paired = self.prices.node, self.prices.reads, self.prices.paired

@@ -5,12 +5,9 @@ It has the optima of its ChoiceGraph, up to the constant `offset`, and fewer con
 * There are no forbidden e-nodes.
 * For every e-node n and class d that it reads, the pair terms over d's e-nodes have minimum 0.
 
-The minimum moves into the price of n, which pays it whatever is chosen for d.
+The minimum moves into the price of n, which pays it whatever is chosen for d, and which may become negative.
 The remaining pair term is a *surcharge* >= 0.
-E-node prices may become negative by that.
-
-Surcharges are >= 0.
-So unneeded activity can pay only in classes from which an e-node of negative price can be reached.
+So activity that is not needed can pay only in classes from which an e-node of negative price can be reached.
 Such classes are *tainted*.
 """
 

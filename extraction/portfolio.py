@@ -3,19 +3,14 @@ search if the proof fails.
 
 Core-guided clingo proves most graphs within a second, in one of two ways.
 One way states in the program which components an active component needs; the other way shrinks cores.
-If neither way finds a proof, neighbourhood search improves the choice.
-
-That frees a ball of classes, keeps the rest, solves, and repeats.
-A neighbourhood is a ChoiceGraph of its own.
-It is reduced, and clingo solves what remains, up to a number of conflicts.
-The work for that does not depend on the size of the whole graph.
+If neither way finds a proof, neighbourhood search frees a ball of classes, keeps the rest, solves, and repeats.
+A neighbourhood is reduced and solved by clingo, with work that does not depend on the size of the whole graph.
 
 The proof counts its work in conflicts and the neighbourhood search in neighbourhoods, not in seconds.
 Therefore the result is the same on every machine and under any load.
 The seconds of a limit stand for these counts on an idle machine, where some graphs take twice as many seconds.
-A race of solvers in several processes was tried: if optima tied, the result depended on which solver ended first.
-Over 21 choice graphs of the zoo the race also took longer than this clingo alone, except for two graphs, which it did
-not prove.
+A race of solvers in several processes would choose among equal optima by which solver ends first; it took longer than
+clingo alone on 19 of 21 choice graphs of the zoo.
 
 The result is never worse than the result of `dag_greedy` if `dag_greedy` ends within its share of the time limit.
 """
@@ -35,22 +30,16 @@ from extraction.protocol import Extraction
 from extraction.reductions import reduce
 from extraction.stopping import stop_asked
 
-# A neighbourhood of a choice as a small ChoiceGraph: some classes are free, the rest of the choice stays.
-#
-# The part that stays is paid for already.
-# It enters the small graph only where it must.
-# Pairs across the border change the prices of e-nodes inside.
-# Against cycles, a free e-node stands for a class that stays and reads the free classes on which that class depends.
-# Classes that are active only for the sake of free classes may become inactive.
-# So they are inside, each with its chosen e-node.
-
 
 @dataclass(frozen=True)
 class Subproblem:
-    """A neighbourhood as a problem of its own.
+    """A neighbourhood of a choice as a small ChoiceGraph: some classes are free, the rest of the choice stays.
 
-    graph: the neighbourhood as a ChoiceGraph
-    nodes: its e-nodes in the whole graph, -1 for placeholders of the part that is kept
+    The part that stays is paid for already, but pairs across the border change the prices of e-nodes inside.
+    Against cycles, a placeholder of cost 0 stands for a class that stays and reads the free classes that it depends on.
+    Classes that are active only for free ones may become inactive, so they are inside, each with its chosen e-node.
+
+    nodes: the e-nodes of `graph` in the whole graph, -1 for placeholders
     """
 
     graph: ChoiceGraph
@@ -72,8 +61,7 @@ class _Cut:
     """A choice cut into the classes that stay and the free ones.
 
     stays   : classes that are active whatever is chosen for the free ones
-    inside  : class -> the e-nodes to choose from; all e-nodes of a free class, the chosen one of a
-        class that is active only for the sake of free ones
+    inside  : class -> the e-nodes to choose from: all of a free class, the chosen one of a class active only for these
     required: free classes that are roots, or that a class that stays reads
     depends : class that stays -> the free classes on which it depends
     """
@@ -129,7 +117,7 @@ class Neighbours:
         usable = {
             c: [n for n in nodes if readable.issuperset(self.graph.children(n))] for c, nodes in cut.inside.items()
         }
-        # a class gets a free e-node if it stays, depends on free classes and is read inside
+        # a class gets a placeholder if it stays, depends on free classes and is read inside
         border = sorted({d for n in price for d in self.graph.children(n) if cut.depends.get(d)})
         number = {c: i for i, c in enumerate([*usable, *border])}
         reads = {n: sorted({number[d] for d in self.graph.children(n) if d in number}) for n in price}
@@ -227,8 +215,8 @@ SHRINK = 0.8
 #: Prices differ by more than that from the cycles of a compiled graph.
 VISIBLE = 0.003
 
-#: The search ends after so many neighbourhoods without news.
-#: They are also half of all that were made, and a third of all that it may make.
+#: The search ends after so many neighbourhoods without news, if these are also half of all that were made, and a third
+#: of all that it may make.
 QUIET = 8
 
 

@@ -56,10 +56,7 @@ class Extraction:
     interrupted: bool = False
 
     def unless_interrupted(self) -> Extraction:
-        """Returns itself; for callers that Ctrl-C should stop as well.
-
-        Raises KeyboardInterrupt if `interrupted`.
-        """
+        """Returns itself, or raises KeyboardInterrupt if `interrupted`, for callers that Ctrl-C should stop as well."""
         if self.interrupted:
             raise KeyboardInterrupt
         return self
@@ -88,10 +85,7 @@ Ending = Literal["optimal", "limit"]
 
 
 class SolverReport(Protocol):
-    """Receives choices and bounds from a solver while it runs.
-
-    Choices are checked; bounds are trusted.
-    """
+    """The receiver of a solver's choices, which are checked, and bounds, which are trusted, while it runs."""
 
     def choice(self, choice: dict[int, int]) -> None:
         """Reports an incumbent, {class: e-node}."""

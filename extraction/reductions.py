@@ -122,8 +122,7 @@ def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[i
 def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> None:
     """Drops e-nodes with which every choice costs more than `upper_bound`, the cost of a known choice.
 
-    Counts the least price of every class that the e-node needs.
-    Does nothing if there are negative prices.
+    Counts the least price of every class that the e-node needs; does nothing if there are negative prices.
     """
     if any(form.price[n] < 0 for n in form.nodes()):
         return
@@ -148,8 +147,7 @@ def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> None:
 def contract(form: NormalForm) -> None:
     """Contracts classes with one e-node into their readers, if the price is then still counted once.
 
-    That is so if the e-node is free and pays no surcharges.
-    It is also so if all readers are in one class, of which at most one e-node is active.
+    That is so if it is free and pays no surcharges, or if all readers are in one class, of which at most one is active.
     Nobody pays a surcharge for the only e-node of a class: it has the minimum, which is 0.
     """
     readers = form.readers()
@@ -191,10 +189,7 @@ def _take_over_surcharges(form: NormalForm, r: int, n: int) -> None:
 
 
 def raise_prices(form: NormalForm) -> None:
-    """Moves the least price of a class into its readers if these are all in one class.
-
-    The least price of a required class moves into the offset.
-    """
+    """Moves the least price of a required class into the offset, of another into its readers if these share a class."""
     readers = form.readers()
     for c, nodes in enumerate(form.members):
         if not nodes:
@@ -253,13 +248,6 @@ def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> None
             form.reads[n].discard(d)
 
 
-# Reduce a ChoiceGraph to a smaller one with the same optimum, and map its choices back.
-#
-#     reduced = reduce(graph, upper_bound=cost_at_hand)
-#     choice = reduced.lift(solve(reduced.graph))     # costs reduced.offset + that of the solution
-#
-# mcm_8 of extraction-gym goes from 16,206 e-nodes to a few hundred.
-
 #: Passes over all reductions, at most.
 MAX_PASSES = 40
 
@@ -300,8 +288,9 @@ class Reduced:
 
 
 def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float = math.inf) -> Reduced:
-    """Applies all reductions until few e-nodes are dropped, or `time_limit` seconds of computing have passed.
+    """Returns a smaller graph with the same optimum, such as a few hundred of 16,206 e-nodes of extraction-gym's mcm_8.
 
+    Applies all reductions until few e-nodes are dropped, or `time_limit` seconds of computing have passed.
     upper_bound: the cost of a known choice; choices that cost more may be lost.
     Raises Infeasible if no choice exists.
     """
@@ -338,8 +327,7 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
 def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     """Returns the remaining form as a ChoiceGraph with dense numbers.
 
-    If nothing remains, the graph has one class of one free e-node, -1 in `nodes`.
-    A ChoiceGraph needs a root.
+    If nothing remains, the graph has one class of one free e-node, -1 in `nodes`, since a ChoiceGraph needs a root.
     """
     classes = [c for c, nodes in enumerate(form.members) if nodes]
     if not classes:

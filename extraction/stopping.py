@@ -26,10 +26,7 @@ _asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: Fal
 
 @contextmanager
 def stopping(asked: Callable[[], bool]) -> Iterator[None]:
-    """Within it extractions end, as if their time were up, once `asked()` is true.
-
-    `asked` is called often.
-    """
+    """Within it extractions end, as if their time were up, once `asked()`, which is called often, is true."""
     token = _asked.set(asked)
     try:
         yield

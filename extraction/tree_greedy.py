@@ -1,9 +1,7 @@
 """`tree_greedy`: makes the choice with the minimum tree cost, in which a shared part counts once for each reader.
 
 The choice is optimal in tree cost for costs >= 0 without pair terms; with pair terms it is a heuristic.
-One pass is fast.
-
-The frame, which `dag_greedy` fills in, too, is Knuth's generalisation of Dijkstra's algorithm.
+`bottom_up`, which `dag_greedy` calls, too, is Knuth's generalisation of Dijkstra's algorithm.
 ("A generalization of Dijkstra's algorithm", 1977.)
 """
 
@@ -23,10 +21,7 @@ Rank = Callable[[int], float]
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """Makes one greedy pass; ignores `time_limit`, `seed` and `warm_start`.
-
-    Raises Infeasible.
-    """
+    """Makes one greedy pass; ignores `time_limit`, `seed` and `warm_start`. Raises Infeasible."""
     start = time.perf_counter()
     choice = reachable(graph, tree_pass(Prices(graph)))
     cost, seconds = check(graph, choice), time.perf_counter() - start
@@ -34,10 +29,7 @@ def extract(
 
 
 def tree_pass(prices: Prices, rank: Rank = float) -> dict[int, int]:
-    """Returns a choice for every class that can be extracted.
-
-    Raises Infeasible.
-    """
+    """Returns a choice for every class that can be extracted. Raises Infeasible."""
     tree: dict[int, float] = {}
 
     def price(n: int, choice: dict[int, int]) -> float:
@@ -56,7 +48,6 @@ def bottom_up(
 ) -> dict[int, int]:
     """Returns choices for every class that can be extracted.
 
-    An e-node gets its price once all classes that it reads are decided.
     The cheapest e-node with a price decides its class.
     Every class is decided once, after its children, so the choice is acyclic by construction.
     price(n, choice): called once, when all classes that n reads are decided.

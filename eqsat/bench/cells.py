@@ -85,7 +85,7 @@ class Configuration:
         return Options(**given, rules=rules)
 
     def plugins(self) -> list[str]:
-        """Fingerprints of the plugins and rules that the options name. Raises InputError."""
+        """Returns the fingerprints of the plugins and rules that the options name. Raises InputError."""
         if not self.options:
             return []
         from eqsat.checking import user_rules
@@ -151,7 +151,7 @@ class Model:
 def code_of(reference: str) -> str:
     """Returns the fingerprint of the code behind `file.py:name` or `module:name`.
 
-    For a module of a package it includes all of the top-level package, which it may import, but the list of the zoo.
+    For a module of a package it is of all of the top-level package, which it may import, except the list of the zoo.
     Raises InputError.
     """
     place, attribute = split(reference)

@@ -44,7 +44,7 @@ def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome
 
 
 def _process_for(function: str) -> Process:
-    """Returns this thread's process; another function would inherit the imports, and the peak, of the last."""
+    """Returns this thread's process; another function gets a new one, without the imports and the peak of the last."""
     process: Process | None = getattr(_local, "process", None)
     if process is None or _local.function != function:
         if process is not None:

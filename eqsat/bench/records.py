@@ -36,7 +36,7 @@ from eqsat.vela.table import Row
 #: A record of a cell, or of anything else, that is stored as a line of JSON.
 Record = dict[str, Any]
 
-#: Bytes of a model's and a target's name together: pages of a report have names of both.
+#: Most bytes of a model's and a target's name together: pages of a report are named by both.
 _NAMES = 200
 
 Number = Annotated[float, Meta(ge=0, lt=2**63)]

@@ -35,17 +35,14 @@ def run(
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and returns the plan's records in its order.
 
-    models: see `Model.find`.
-    targets: see `parse_target`.
-    configurations: see `Configuration.parse`.
+    models, targets, configurations: see `Model.find`, `parse_target` and `Configuration.parse`.
     jobs: how many tasks run at a time, each in a process of its own.
     limits: on each task.
     quantization: one of QUANTIZATIONS.
     Raises InputError and TargetError before anything starts.
 
     A cell that fails is a record with `error`.
-    If its process was killed or passed a limit, the record also has `lost`.
-    The next run tries such a cell again.
+    If its process was killed or passed a limit, the record also has `lost`, and the next run tries the cell again.
     An interruption leaves a valid partial run.
     """
     plan = _Plan(

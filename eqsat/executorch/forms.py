@@ -49,8 +49,7 @@ _SMALL = (torch.int8, torch.uint8, torch.int16)
 _SCALES = (1e-30, 1e30)
 #: Largest stride of a convolution that may pad.
 _LARGEST_STRIDE = 3
-#: Operators of views and permutes; a view is executed, since a permuted
-#: value need not be contiguous.
+#: Operators of views and permutes; a view is a reshape, since a permuted value need not be contiguous.
 _VIEW, _PERMUTE = torch.ops.aten.reshape.default, torch.ops.aten.permute.default
 
 
@@ -222,8 +221,6 @@ def use_accepted_forms(program: ExportedProgram, compile_spec: EthosUCompileSpec
     """Returns a program in which operators have forms that Arm's partitioner accepts; the given one may be modified.
 
     Constants that ExecuTorch cannot compute are computed.
-    For U55 and U65 sums and flips are reshaped, and convolutions of a large stride pad outside.
-    For U85 an argmax reads integers.
     """
     rewrites = FOR_U55 if compile_spec.tosa_spec.is_U55_subset else FOR_U85
     return rewrite(fold_constants(program), [*rewrites, *more])

@@ -59,9 +59,8 @@ def _like(inputs: tuple[torch.Tensor, ...], seed: int) -> tuple[torch.Tensor, ..
     )
 
 
-# Layouts of a module's inputs and outputs in memory: those of rank 4 are contiguous or channels_last.
-#
-# The other layout often saves a transposition at the border of the delegate.
+# Inputs and outputs of rank 4 are contiguous or channels_last in memory; the layout that is not the model's own often
+# saves a transposition at the border of the delegate.
 
 #: Names of the inputs and outputs that are channels_last, such as "input 0"; the others are contiguous.
 Layout = tuple[str, ...]

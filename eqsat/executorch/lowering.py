@@ -69,9 +69,8 @@ def to_edge_transform_and_lower(
     kwargs: arguments that go to ExecuTorch unchanged.
     `lower_with_session` also returns the results per delegate.
 
-    Raises TargetError for an unknown accelerator.
-    Raises TypeError for arguments that do not go together.
-    Raises PluginError if a plug-in fails, and LoweringError if ExecuTorch's own passes do.
+    Raises TargetError for an unknown accelerator, TypeError for arguments that do not go together, PluginError if a
+    plug-in fails, and LoweringError if ExecuTorch's own passes do.
     """
     edge, _ = lower_with_session(program, compile_spec, options=options, partitioner=partitioner, **kwargs)
     return edge

@@ -7,8 +7,7 @@ from pathlib import Path
 from eqsat.ground.files import InputError, check_input
 from eqsat.ground.registry import Registry
 
-#: Quantizations of a float module: activations and weights of INT8, or activations of
-#: INT16 with weights of INT8.
+#: Quantizations of a float module: activations and weights of INT8, or activations of INT16 with weights of INT8.
 INT8, A16W8 = "int8", "a16w8"
 #: Names of all quantizations.
 QUANTIZATIONS = (INT8, A16W8)

@@ -28,11 +28,8 @@ from eqsat.executorch.tables import FUNCTION, replace_function
 from eqsat.ground.files import LoweringError
 from eqsat.options.options import Options, require_options
 
-# What to write in place of an operator of PyTorch that stays on the CPU.
-#
-# The survey of operators (docs/operators.md) tried each: what is written instead runs on the NPU of every family.
-
-#: Remedies by the names of the operators in the exported program.
+#: {operator in the exported program that stays on the CPU: what to write instead}.
+#: The survey of operators (docs/operators.md) tried each remedy: it runs on the NPU of every family.
 REMEDIES = {
     "addcmul": "write addcmul(x, y, z) as x + y * z",
     "index": "write x[:, [3, 1, 2]] as a cat of slices",
@@ -44,7 +41,7 @@ REMEDIES = {
 
 
 def remedy(node: Node) -> str:
-    """Returns what to write in place of the operator that a node of a lowered program comes from, "" if unknown."""
+    """Returns the remedy for the operator that a node of a lowered program comes from, "" if there is none."""
     first = first_source(node)
     kind = str(node.target) if first is None else first.target
     return REMEDIES.get(kind.removeprefix("aten.").partition(".")[0], "")

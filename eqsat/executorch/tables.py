@@ -37,12 +37,6 @@ from eqsat.executorch.nodes import (
     shape_of,
 )
 
-# Constant subgraphs that stock ExecuTorch cannot lower as a whole, computed before the lowering.
-#
-# Examples are a position encoding and a mask, whose operators the NPU lacks, or Arm's passes accept and then fail on.
-# They are computed as PyTorch computes the quantized program, so its outputs do not change in any bit.
-# Subgraphs of quantized operators alone are left to the NPU, which rounds them as without eqsat.
-
 logger = logging.getLogger(__name__)
 
 #: Operators that make a tensor from numbers; alone they are no reason to compute a subgraph.
@@ -52,7 +46,13 @@ _ASSERT = "_assert_tensor_metadata"
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
-    """Returns a program with such subgraphs computed, or the program itself, which is not modified, if it has none."""
+    """Returns a program in which constant subgraphs that stock ExecuTorch cannot lower as a whole are computed.
+
+    Examples are a position encoding and a mask, whose operators the NPU lacks, or Arm's passes accept and then fail on.
+    They are computed as PyTorch computes the quantized program, so its outputs do not change in any bit.
+    Subgraphs of quantized operators alone are left to the NPU, which rounds them as without eqsat.
+    Returns the program itself if it has none, or if an output is in one; it is not modified.
+    """
     if not _find_constants(program):
         return program
     functional = program.run_decompositions({})
