@@ -1,4 +1,4 @@
-"""The loop: it asks the oracle for what proposals yield, and alone looks ahead, counts, stops, warns and logs."""
+"""The loop: it lets the oracle compile what proposals yield, and alone looks ahead, counts, stops, warns and logs."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ def optimize_tosa(
     interruption: the request to end the search early.
     Then the result is the best so far, verified as ever, at least `stock` or `explicit`.
     Ctrl-C alone raises KeyboardInterrupt.
-    with_settings: whether the caller compiles the answer with `Result.settings` of Vela.
-    If so, the search chooses these, too.
+    with_settings: whether the caller compiles the result with `Result.settings`, which the search then chooses, too.
     store: the store of answers (`recall.py`); the very same search is not repeated.
 
     Raises TargetError for an unknown name, and TosaError if `explicit` cannot be read.

@@ -1,7 +1,6 @@
-"""What a proposal is sent and asks: a generator that yields questions and is sent the state after each.
+"""Proposals: generators that yield candidates to compile (`Ask`), and are sent the state of the search after each.
 
-It knows no pool, clock, budget or log; the loop (`loop.py`) has them.
-The state is a value, of which each step of the loop makes the next one.
+A proposal knows no pool, clock, budget or log; the loop (`loop.py`) has them, and makes a new state in each step.
 """
 
 from __future__ import annotations
