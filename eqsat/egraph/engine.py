@@ -113,7 +113,7 @@ class EgglogRule:
 
     @property
     def demands(self) -> str:
-        """The ruleset of the rule's demand stages, shared by all analyses or all rewrites, so that they run at once."""
+        """The ruleset of the demand stages: one for all analyses, one for all rewrites, so that each runs at once."""
         return "demands.analyses" if self.analysis else "demands.rewrites"
 
 

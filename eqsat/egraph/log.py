@@ -1,7 +1,7 @@
 """Rules that log their instances, for explanations.
 
 Such a rule first only makes its e-nodes and adds a row to its relation.
-Once the row was read, the other actions follow and delete it, so the row has the classes before the rule joined any.
+Once the row was read, the other actions follow, and delete it. So it has the classes from before the rule joined any.
 """
 
 from __future__ import annotations

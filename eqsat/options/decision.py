@@ -1,4 +1,4 @@
-"""The choice of the answer from the compiled graphs, by cycles and memory.
+"""The choice of the result from the compiled graphs, by cycles and memory.
 
 It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
 By Vela's own total it may be dearer, but at most by what the price may be off by (`cost_models.calibration.get_spread`)
@@ -101,7 +101,7 @@ class Earned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bytes that an answer may need at most; None: any number.
+    """Bytes that a result may need at most; None: any number.
 
     earned: the flash beyond `flash` that it may need if its cycles pay for it.
     """
@@ -182,7 +182,7 @@ def _bytes(limit: int | Growth | None, stock: int | None, container: Container) 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rule by which the answer is chosen: the objective, within the limits; of cycles None is no limit.
+    """The rule by which the result is chosen: the objective, within the limits. None is no limit.
 
     cycles: the limit with the objective "sram": the cycles of stock's graph.
     vela_total: the limit by Vela's own total.
@@ -221,7 +221,7 @@ class Decision:
     ) -> Decision:
         """Returns the decision of a run; stock, dedicated: as in `MemoryLimits.of`.
 
-        allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
+        allowance: the share of stock's cycles by Vela's own total by which a result may exceed them.
         """
         return Decision(
             options.objective,

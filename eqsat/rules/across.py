@@ -216,7 +216,7 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
 
 
 def _split_axes(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
-    """Returns `m` with one axis of its out_shape for each of some axes of its input, and {axis of the input: that axis}.
+    """Returns `m` with one axis of its out_shape for each of some axes of its input, and {input axis: that axis}.
 
     Returns None if there are no such axes, if one is split, or if the rank is above `MAX_RANK`.
     """

@@ -293,7 +293,7 @@ def combine_clamps(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
 def leaves_all(f: Call, x: Type) -> bool:
     """Tells whether an operator leaves every value unchanged.
 
-    These are IDENTITY, CLAMP to the limits of the dtype, and RESCALE by one between equal dtypes, signs and zero points.
+    These are IDENTITY, a CLAMP to the limits of the dtype, and a RESCALE by one that keeps dtype, sign and zero point.
     """
     if f.op == "clamp":
         return DType.of(x.dtype).is_integral and _limits(f, x.dtype) == DType.of(x.dtype).limits

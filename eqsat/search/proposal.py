@@ -32,15 +32,15 @@ _MOST_BEHIND = 1.15
 class State:
     """What proposals are sent.
 
-    with_settings: whether the answer may have settings of Vela.
+    with_settings: whether the result may have settings of Vela.
     decision: the rule by which graphs are better.
-    recalled: "remembered" or "respelled" if the answer is that of an earlier search, else "".
+    recalled: "remembered" or "respelled" if the result is that of an earlier search, else "".
     frozen: the e-graph, None before there is one.
     made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
     choices: the choices of the e-graph with their prices so far, None before there are any.
     prices_rose: whether the last results changed prices so that another extraction may give another choice.
     compiled: all that was asked for, in order, by `Candidate.key`; None where Vela refuses it.
-    results: what the last question gave, in its order; None where Vela refuses it.
+    results: what the last `Ask` gave, in its order; None where Vela refuses it.
     start, best: the graph that a proposal sets out from, and the best one since then.
     """
 

@@ -284,11 +284,11 @@ class Result:
         return after.over(before)
 
     def columns(self) -> tuple[GraphFigures, GraphFigures]:
-        """Returns the figures without eqsat (stock's graph, or else the given one) and of the answer."""
+        """Returns the figures without eqsat (stock's graph, or else the given one) and of the result."""
         return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
     def tables(self) -> list[Table]:
-        """Returns the tables of all figures without eqsat and of the answer."""
+        """Returns the tables of all figures without eqsat and of the result."""
         before, after = self.columns()
         return tables({"before" if self.stock_cycles is None else "stock": before, "eqsat": after}, self.bound)
 
@@ -350,7 +350,7 @@ class Result:
 
     @property
     def fits(self) -> bool:
-        """Whether the answer is within the limits of memory, with flash that it may have earned."""
+        """Whether the result is within the limits of memory, with flash that it may have earned."""
         return self.nearest is None
 
     @property
@@ -372,7 +372,7 @@ class Result:
 
     @property
     def recalled(self) -> str:
-        """The line on an answer that comes from an earlier search, "" for one of a search of its own."""
+        """The line on a result that comes from an earlier search, "" for one of a search of its own."""
         if self.remembered:
             return "not searched again: the answer is that of the same search before, verified again"
         if self.respelled:
@@ -381,7 +381,7 @@ class Result:
 
     @property
     def kept(self) -> str:
-        """Why nothing was gained and which graph is the answer; "" if something was gained."""
+        """Why nothing was gained and which graph is the result; "" if something was gained."""
         before = self.columns()[0].calibrated
         if self.chosen == "eqsat" or before is None or self.calibrated < before:
             return ""

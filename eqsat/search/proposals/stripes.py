@@ -54,7 +54,7 @@ class Plans:
     """
 
     def __init__(self, start: Compiled, limit: int | None) -> None:
-        """limit: bytes of SRAM that an answer may need; None: any number."""
+        """limit: bytes of SRAM that a result may need; None: any number."""
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         numbers = start.nodes
@@ -249,7 +249,7 @@ def _is_short(start: Compiled, decision: Decision) -> bool:
 
 
 def _rank(decision: Decision, figures: Figures, excess: float) -> tuple[float, ...]:
-    """Returns the key by which graphs are sorted: as answers, but of equal peaks the one with less excess first."""
+    """Returns the key by which graphs are sorted: as results, but of equal peaks the one with less excess first."""
     beyond, is_dearer, *others = decision.rank(figures)
     return beyond, excess, is_dearer, *others
 
