@@ -6,8 +6,8 @@
 
 A Move has one candidate whose TOSA steps the cost model settles.
 A second one is a single native TRANSPOSE, on targets that can fuse it into its producer.
-A widening RESCALE is written once for every reader.
-So its price is a pairwise term of each reader, and its own price only for an output of the graph.
+A widening RESCALE is written once per reader, so its price is a pairwise term of each reader.
+It has a price of its own only if it is an output of the graph.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ class Candidate:
 
     @property
     def is_widening(self) -> bool:
-        """Whether it is a RESCALE to INT32, which is written once per reader.
+        """Whether it is a RESCALE to INT32, which is written once per reader and fuses into it.
 
-        It fuses into each reader.
         On U55 and U65 a guard forbids that several readers share one (`eqsat/vela/defects.py`).
         """
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
@@ -194,10 +193,7 @@ def _illegal_moves(source: TensorGraph, family: Family) -> dict[tuple[Move, str]
 
 
 def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:
-    """Returns the price under the guards.
-
-    given: attributes of the source's own RESCALEs, which no guard forbids.
-    """
+    """Returns the price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
     operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
     cycles = price.cycles if operator.attrs in given else price_guards(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
@@ -214,10 +210,7 @@ def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
 def fusions(
     found: Sequence[Candidate], nodes: Sequence[Sequence[int]], model: CostModel
 ) -> dict[tuple[int, int], float]:
-    """Returns {(reader, read): cycles that choosing both adds, mostly below 0}.
-
-    nodes: the candidates of each class.
-    """
+    """Returns {(reader, read): cycles that choosing both adds, mostly below 0}. nodes: the candidates of each class."""
     units = [c.priced for c in found]
     cycles = {c.priced: c.cycles for c in found}
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
@@ -239,24 +232,20 @@ def fusions(
 
 # Costs of views and of parts, as classes that a ChoiceGraph gets besides those of the e-graph.
 #
-# Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp).
+# Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp). Outputs of the graph are readers, too.
 # A tensor with one reader takes the shape of that RESHAPE.
 # A tensor with several readers is copied, in its own shape, for each RESHAPE to another shape.
 # So a value that is read in k shapes is copied k - 1 times if each shape is viewed from the one before.
 # The copies are in all shapes but the last, and the producer's shape may be any of them.
-# Outputs of the graph count as readers here.
 #
-# Classes that views connect hold one value.
-# For each shape in which it may be read there is a class with one node.
-# Its readers need this class, which costs a copy in this shape.
-# Another class names the last shape, which costs nothing.
+# Classes that views connect hold one value. For each shape in which it may be read, a class with one node costs a copy
+# in this shape, and the readers need this class. Another class names the last shape, which costs nothing.
 # A value that is computed twice, in two shapes, is charged one copy too much.
-# Views of constants cost nothing.
-# Nor do those of the widening RESCALE, since every reader has its own.
+# Views of constants cost nothing, nor do those of a widening RESCALE, since every reader has its own.
 #
 # Most operators read a part of a tensor in place, and then the SLICE costs nothing (`cost_models/fusion.py`).
 # Other readers, and outputs of the graph, need a copy, which Vela makes once for all of them.
-# A class with one node stands for it, which reads the value, and costs a copy if the value is a SLICE.
+# A class with one node stands for this copy; it reads the value, and costs something only if the value is a SLICE.
 
 
 @dataclass(slots=True)
@@ -322,7 +311,7 @@ def _charge(
     """Appends the classes of one value.
 
     The class that names its last shape has a node per shape, numbered from `n_nodes`.
-    Each shape has a class with one node, whose cost the node of the last shape cancels.
+    Such a node cancels the cost of the one node in the class of its shape.
     """
     names, most = n_classes + len(out.rows), max(copies.values())
     out.rows.append([(0.0, [])] * len(by_shape))

@@ -29,9 +29,8 @@ from extraction import ChoiceGraph
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach, with those of views and parts.
+    """A ChoiceGraph over the e-classes that the outputs can reach, and then the classes of views and parts.
 
-    Classes of views and parts (`candidates.py`) follow the e-classes.
     classes: the e-class of each of the first positions.
     candidates: the candidate of each choice node of the e-classes.
     last, shapes: fields of `StorageCosts`.
@@ -134,23 +133,22 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     return Choices(graph, frozen, classes, found, storage.last, storage.shapes, copies)
 
 
-#: Share of its price by which a row of Vela's table has to exceed it to correct it.
+#: A row of Vela's table corrects a price if it exceeds the price by more than this share of it,
 _EXCESS = 0.5
-#: Cycles by which it has to exceed it besides.
+#: and by so many cycles besides.
 _EXCESS_CYCLES = 1000
 
 
 def correct(
     choices: Choices, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Row], reads_too_early: bool = False
 ) -> tuple[Choices, bool]:
-    """Returns choices with prices corrected by rows of Vela's table of a graph.
+    """Returns choices with prices corrected by rows of Vela's table of a graph, and whether the next choice may differ.
 
-    origin: {node: choice node}.
-    reads_too_early: whether an operator behind an activation that turns fuse begins too early.
-    Then activations have a price of their own behind all TRANSPOSEs and REVERSEs, so that they are chosen before them.
     A unit whose row costs far more than the unit and everything fused into it gets the excess.
     Fusions that did not happen are dropped, such as with a producer that has other readers.
-    Also returns whether the next extraction may differ.
+    origin: {node: choice node}.
+    reads_too_early: whether an operator begins too early behind a TRANSPOSE or REVERSE with a fused activation.
+    Then no activation is priced as fused into one of these, so that activations are chosen before them.
     """
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)

@@ -1,4 +1,4 @@
-"""Graphs that Vela is asked to compile, and what it says of them."""
+"""Candidates, which are graphs that Vela may compile, and compiled candidates with their figures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from eqsat.tosa.flatbuffer import dumps, list_names
 from eqsat.tosa.locations import read, text
 from eqsat.vela.compile import Estimate
 
-#: What tells a candidate from others: whose graph it is, its flatbuffer, and its settings of Vela.
+#: What distinguishes a candidate: whose graph it is, its flatbuffer, and its settings of Vela.
 Key = tuple[str, bytes, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A graph that Vela may be asked to compile; two of them are equal only if they are identical.
+    """A graph that Vela may compile; two candidates are equal only if they are the same object.
 
     name: "explicit", "stock" or "eqsat".
     tosa: its flatbuffer.

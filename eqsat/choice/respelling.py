@@ -2,9 +2,8 @@
 
 Such a graph is the same architecture with other weights and scales.
 Their e-graphs differ in constants, and where a rule that depends on values matches in only one of them.
-So a choice is told from the outputs down to inputs and constants.
-An e-node is found again in the class that its reader reads, by its signature: all but values.
-Where several differ in values alone, their order in the class tells them apart.
+So a choice is written from the outputs down to inputs and constants. An e-node is found again in the class that its
+reader reads, by its signature, that is, all but values; where several differ in values alone, by its rank among them.
 """
 
 from __future__ import annotations

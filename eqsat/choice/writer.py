@@ -1,11 +1,9 @@
 """The TensorGraph of a choice.
 
-A value is made once, and each RESHAPE that its readers need is made from it.
-If it is read in several shapes, each shape is viewed from the one before.
-Vela copies the value for all of them but the last (`eqsat/choice/candidates.py`).
-A widening RESCALE is made anew for each reader.
-So a sum or product of two of them is written in the shapes for which Vela makes few commands.
-Vela fuses the RESCALEs through the views, and nothing is copied.
+A value is made once. If it is read in several shapes, each shape is viewed from the one before, and Vela copies the
+value for all of them but the last (`candidates.py`).
+A widening RESCALE is made anew for each reader. So a sum or product of two of them is written in the shapes for which
+Vela makes few commands: it fuses the RESCALEs through the views, and copies nothing.
 Sums of INT48 are made anew for each RESCALE, too: Vela does not accept one that two RESCALEs read.
 That happens if a convolution without an activation is an operand of a convolution and of a sum.
 """
@@ -163,11 +161,11 @@ class GraphWriter:
         return node
 
 
-# Copies of tensors, and those without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
+# Copies of tensors, also those without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
 #
-# A copy is a depthwise convolution 1x1 with weights of one, or an ADD of zero for INT32.
-# Others are a TABLE that Vela fuses into the operator before it.
-# Without those, choices would be refused one by one, after compilation or a run of their binary.
+# A copy is a 1x1 depthwise convolution with weights of one, or an ADD of zero for INT32. Against some defects, a TABLE
+# that Vela fuses into the operator before it is enough.
+# Without needed copies, choices would be refused one by one, after compilation or a run of their binary.
 # A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
 
 

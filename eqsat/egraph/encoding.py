@@ -80,8 +80,7 @@ def _typing(name: str) -> Rule:
 
 _m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
 _concat, _xs, _i = symbols("concat", Concat), symbols("xs", Values), symbols("i", int)
-#: Rules that infer the type of a class from one of its e-nodes.
-#: That of a CONCAT is inferred operand by operand.
+#: Rules that infer the type of a class from one of its e-nodes, that of a CONCAT operand by operand.
 TYPES = (
     *(_typing(name) for name in ("P1", "P2", "P3", "M1", "M2", "M3")),
     rule("type-Move", type_of(_m(_x)), move_type(_m, _x), family="analysis"),
@@ -159,11 +158,9 @@ class Frozen:
 
 
 def engine_for(rules: Sequence[Rule], logged: bool = False) -> Engine:
-    """Returns an empty e-graph with rules and with those that infer types and walk along vectors.
+    """Returns an empty e-graph with rules and with those that infer types and walk along vectors. Raises EngineError.
 
-    logged: whether rewrites log their instances.
-    First calls `forget` of each rule that has it.
-    Raises EngineError.
+    First calls `forget` of each rule that has it. logged: whether rewrites log their instances.
     """
     every = [*TYPES, *rules]
     for forget in dict.fromkeys(r.forget for r in every if r.forget):
@@ -193,10 +190,9 @@ def saturate(
     budget: Budget = DEFAULT_BUDGET,
     watch: Watch | None = None,
 ) -> Frozen:
-    """Loads a graph, runs rules within a budget, and returns the frozen e-graph.
+    """Loads a graph, runs rules within a budget, and returns the frozen e-graph. Raises EngineError.
 
     watch: as in `Engine.saturate`.
-    Raises EngineError.
     """
     with engine_for(rules) as engine:
         live = graph.live()

@@ -1,16 +1,14 @@
 """The e-graph engine: egglog 13.2 or 14 through its low-level bindings.
 
 Every attribute is interned: egglog has only its number, an i64; an `int` is that number itself.
-A computation that egglog cannot do is an `ExternTable`.
-It has a relation of arguments with results, and a demand relation of arguments alone.
+No Python runs inside egglog. A computation that egglog cannot do is an `ExternTable`, which has a relation of arguments
+with results, and a demand relation of arguments alone.
 A rule with extern calls becomes one demand stage per call, and a final stage.
-Between these steps Python computes the results for new demands and loads them as rows.
-No Python runs inside egglog.
+Between these stages Python computes the results for new demands and loads them as rows.
 
-Each rule has a ruleset of its own.
-So matches and growth are attributed exactly, and limits are checked between rules.
-A rule is given to egglog only once there are attributes of the kinds that it needs.
-Most rules never match in a given graph, and each costs time in each pass.
+Each rule has a ruleset of its own, so matches and growth are attributed exactly, and limits are checked between rules.
+egglog gets a rule only once there are attributes of the kinds that the rule needs: most rules never match in a given
+graph, and each costs time in each pass.
 """
 
 from __future__ import annotations
@@ -29,23 +27,16 @@ from egglog import bindings
 from eqsat.egraph.kinds import Kind
 from eqsat.ground.files import make_directory
 
-#: Directory of the files from which egglog loads rows; None is the system's temporary directory.
-#: It is in memory if possible, since files are slow to make on a disk.
+#: Directory of the files from which egglog loads rows, in memory if possible, as disks are slow; None: the system's.
 _FACTS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class EngineError(RuntimeError):
-    """A failure of egglog or of an extern.
-
-    The e-graph is unusable afterwards and must be dropped.
-    """
+    """A failure of egglog or of an extern, after which the e-graph is unusable and must be dropped."""
 
 
 class ExternError(EngineError):
-    """A function that rules call failed; the cause is its exception.
-
-    name: of the function, with its module.
-    """
+    """A failure of a function that rules call, with its name and module; the cause is the function's exception."""
 
     def __init__(self, name: str, error: Exception):
         super().__init__(f"extern {name}: {type(error).__name__}: {error}")
@@ -122,10 +113,7 @@ class EgglogRule:
 
     @property
     def demands(self) -> str:
-        """The ruleset of the rule's demand stages.
-
-        Analysis rules share one and rewrites the other, so that those of a group run at once.
-        """
+        """The ruleset of the demand stages: one for all analyses, one for all rewrites, so that each runs at once."""
         return "demands.analyses" if self.analysis else "demands.rewrites"
 
 
@@ -138,7 +126,7 @@ class Budget:
     passes: number of passes.
     matches: number of matches of all rules.
 
-    All but `seconds` decide alike on every machine; that is for what they do not foresee.
+    All but `seconds` decide alike on every machine; `seconds` is for what they do not foresee.
     No graph of the model zoo needs 15 s on an idle machine, or half of the matches.
     """
 
@@ -211,16 +199,10 @@ Watch = Callable[[str], None]
 
 
 class Engine:
-    """One e-graph, to be used as a context manager.
-
-    Only one thread may use it, which is a limit of egglog's binding.
-    """
+    """One e-graph, to be used as a context manager by a single thread, which is a limit of egglog's binding."""
 
     def __init__(self, declarations: Sequence[str], externs: Iterable[ExternTable], rules: Iterable[EgglogRule]):
-        """Makes an empty e-graph.
-
-        Raises EngineError for declarations or rules that egglog refuses.
-        """
+        """Makes an empty e-graph. Raises EngineError for declarations or rules that egglog refuses."""
         self.intern = Interner()
         self._directory = make_directory(_FACTS)
         self._egraph = bindings.EGraph(fact_directory=self._directory)
@@ -247,11 +229,9 @@ class Engine:
             raise
 
     def run(self, text: str) -> list[Any]:
-        """Runs one egglog command and returns its outputs.
+        """Runs one egglog command and returns its outputs. Raises EngineError.
 
-        Each command is parsed alone, since egglog 13.2 copies the source into every span.
-        The memory for a long text would be quadratic.
-        Raises EngineError.
+        Several commands in one text would take quadratic memory, since egglog 13.2 copies the source into every span.
         """
         try:
             return self._egraph.run_program(*self._egraph.parse_program(text))
@@ -261,10 +241,7 @@ class Engine:
             raise EngineError(f"egglog: {' '.join(str(e).split())[:500]} in {text[:200]}") from e
 
     def load(self, relation: str, rows: Iterable[Sequence[int]]) -> None:
-        """Loads rows into a relation in bulk.
-
-        Raises EngineError.
-        """
+        """Loads rows into a relation in bulk. Raises EngineError."""
         name = f"{relation.rstrip('?')}.tsv"
         with open(os.path.join(self._directory, name), "w") as f:
             f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
@@ -279,7 +256,6 @@ class Engine:
             self._add(self._waiting.pop(r.name))
 
     def _add(self, r: EgglogRule) -> None:
-        """Gives egglog one rule."""
         for command in r.then:
             self.run(command)
         self.run(f"(ruleset rs.{r.name})")
@@ -292,9 +268,8 @@ class Engine:
         self.run(f'(rule ({" ".join(body)}) ({" ".join(r.head)}) :ruleset rs.{r.name} :name "{r.name}")')
 
     def _declare(self, e: ExternTable) -> None:
-        """Declares the tables of an extern.
+        """Declares an extern's tables: results, all arguments that were ever demanded, and the new ones among these.
 
-        They hold its results, all arguments that were ever demanded, and the new ones among these.
         egglog matches a row once, so arguments that are demanded again are not new again.
         """
         self._declared.add(e.name)
@@ -310,17 +285,13 @@ class Engine:
     # -- saturation -------------------------------------------------------------------------------
 
     def size(self) -> int:
-        """Returns the number of live e-nodes.
-
-        They are the rows of the constructors, whose names begin with a capital, except for `Node`.
-        """
+        """Returns the number of live e-nodes: rows of constructors, whose names begin with a capital, except `Node`."""
         return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
 
     def saturate(self, budget: Budget = DEFAULT_BUDGET, watch: Watch | None = None) -> Saturation:
-        """Runs all rules until nothing changes or a limit is reached.
+        """Runs all rules until nothing changes or a limit is reached. Raises EngineError.
 
         watch: called with a rule's name after each rule that changed the e-graph or logged instances.
-        Raises EngineError.
         """
         self._watch, self._matched = watch, 0
         out, started, deadline = Saturation(), time.perf_counter(), _Deadline(budget.seconds)
@@ -362,10 +333,8 @@ class Engine:
     ) -> tuple[bool, str]:
         """Runs each of the rules once, and adds up their matches in `matches`.
 
-        rules: all analyses or all rewrites.
-
         Returns whether anything changed, and the limit that was reached, "" if none was.
-        budget: None for no limits of matches and e-nodes.
+        rules: all analyses or all rewrites. budget: None for no limits of matches and e-nodes.
         """
         updated = self._demands(rules, deadline) > 0
         # Demands may be left, so the e-graph must not be called saturated.
@@ -448,11 +417,9 @@ class Engine:
         return self.rows(lambda name: name[0].isupper() or name == "type", {})
 
     def rows(self, wanted: Callable[[str], bool], number: dict[Any, int]) -> list[tuple[str, tuple[Any, ...], Any]]:
-        """Returns the rows of all wanted functions in the form of `freeze`.
+        """Returns the rows of all wanted functions in the form of `freeze`; the result of a relation is None.
 
-        The result of a relation is None.
-        number: {egglog's value: number of its class}, to which new classes are added.
-        A later call with it gives a class that still exists its old number.
+        number: {egglog's value: number of its class}; new classes are added, and keep their numbers in later calls.
         """
         frozen = self._egraph.freeze()
         decoded: dict[Any, int] = {}
@@ -460,7 +427,7 @@ class Engine:
         def class_of(value: Any) -> int:
             return number.setdefault(value, len(number))
 
-        # must not call itself: the e-graph would be left to the collector, which may run in another thread
+        # not recursive: a cycle would leave the e-graph to the garbage collector, which may run in another thread
         def decode(kind: str, value: Any) -> Any:
             if kind == "T":
                 return class_of(value)

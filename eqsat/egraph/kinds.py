@@ -26,9 +26,7 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Const, DType, Type, attrs_of
 
-# The attributes of e-nodes, which the e-graph interns: operators with attributes, and leaves.
-#
-# The attribute of a data movement is a `Move` (`eqsat/tensor/movement.py`).
+# The attributes of e-nodes, which the e-graph interns: `Call` and `LeafValue`; that of a data movement is a `Move`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,7 @@ class Call:
     attrs: Attrs
 
     def attr(self, name: str) -> Any:
-        """Returns the value of an attribute.
-
-        Raises KeyError if the operator does not have it.
-        """
+        """Returns the value of an attribute. Raises KeyError if the operator does not have it."""
         return dict(self.attrs)[name]
 
     def with_attrs(self, **values: Any) -> Self:
@@ -73,19 +68,13 @@ class LeafValue:
 
     @property
     def data(self) -> NDArray[Any]:
-        """The array of a constant.
-
-        Raises KeyError for an input.
-        """
+        """The array of a constant. Raises KeyError for an input."""
         array: NDArray[Any] = self.node.attr("value").data
         return array
 
 
 def constructor(op: str, operands: int) -> str:
-    """Returns the name of the constructor (`encoding.py`) of an operator's e-nodes.
-
-    operands: their number.
-    """
+    """Returns the name of the constructor (`encoding.py`) of an operator's e-nodes. operands: their number."""
     match OPS[op].kind:
         case "pointwise" | "axial":
             return f"P{operands}"
@@ -96,10 +85,7 @@ def constructor(op: str, operands: int) -> str:
 
 
 class RuleError(TypeError):
-    """A rule that is not well-formed.
-
-    The message names the rule, what is wrong, and the file and line of its definition.
-    """
+    """A rule that is not well-formed; the message names it, what is wrong, and the file and line of its definition."""
 
 
 class Value:
@@ -147,10 +133,7 @@ class Kind:
 
     @property
     def sort(self) -> str:
-        """egglog's sort of the values.
-
-        It is T for classes, TV for vectors of them, and i64 for positions and interned attributes.
-        """
+        """egglog's sort of the values: T for classes, TV for vectors of them, i64 for positions and attributes."""
         return "T" if self.type is Value else "TV" if self.type is Values else "i64"
 
     def implies(self, other: Kind) -> bool:
@@ -190,10 +173,7 @@ OPERANDS: dict[str, tuple[Kind, ...]] = {
 
 
 def kind_of(annotation: Any) -> Kind:
-    """Returns the kind that an annotation names.
-
-    Raises RuleError if it names none.
-    """
+    """Returns the kind that an annotation names. Raises RuleError if it names none."""
     if get_origin(annotation) is Annotated:
         for extra in annotation.__metadata__:
             if isinstance(extra, Kind):
@@ -260,7 +240,7 @@ Ternary = Annotated[Call, every("P3", "pointwise")]
 Axial = Annotated[Call, such("axial", Single, acts_along_axes)]
 Concat = Annotated[Call, op("concat")]
 
-#: An operator of any kind; a function from it to it returns one of its argument's kind.
+#: An operator of any kind; a function from `Operator` to `Operator` returns one of its argument's kind.
 Operator = TypeVar("Operator", bound=Call)
 
 # ---- single operators ---------------------------------------------------------------------------

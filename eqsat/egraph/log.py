@@ -1,8 +1,7 @@
 """Rules that log their instances, for explanations.
 
 Such a rule first only makes its e-nodes and adds a row to its relation.
-The rest follows once the row was read, and deletes it.
-So the classes in it are numbered as before the rule joined any.
+Once the row was read, the other actions follow, and delete it. So it has the classes from before the rule joined any.
 """
 
 from __future__ import annotations
@@ -16,10 +15,7 @@ from eqsat.egraph.pattern import Atom, Expr, Query, Slot, slots, text
 
 
 class Row(NamedTuple):
-    """An e-node and its class.
-
-    attributes: numbers of interned values.
-    """
+    """An e-node and its class. attributes: numbers of interned values."""
 
     function: str
     attributes: tuple[int, ...]
@@ -124,10 +120,7 @@ class Log:
         return sorts | dict.fromkeys(self._mapped, "TV")
 
     def instance(self, values: Sequence[Any], terms: Mapping[int, Row]) -> Instance:
-        """Returns the instance that a row of the relation tells.
-
-        terms: the e-nodes that made the classes so far.
-        """
+        """Returns the instance in a row of the relation. terms: the e-nodes that made the classes so far."""
         of = dict(zip(self._sorts, values, strict=True))
         seen, made = list(_rows(self._seen, of)), list(_rows(self._made, of))
         left = next((r for slot, r in seen if slot == self._root), None)

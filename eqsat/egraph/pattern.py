@@ -1,8 +1,7 @@
-"""Compiles the left side and the conditions of a rule to rows that must be found.
+"""Compiles the left side and the conditions of a rule to rows that must be found and functions to call.
 
-Each term becomes a slot (`Slot`).
-A symbol is bound by a row that holds it.
-A function is asked once its arguments are known, so its results bind no symbol.
+Each term becomes a slot. A symbol is bound by a row that holds it.
+A function is called once its arguments are known, so its results bind no symbol.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ from eqsat.egraph.tree import (
 )
 from eqsat.tensor.types import Type
 
-# A rule as the engine runs it: rows to find, functions to ask, and actions to take.
-#
-# It is made from terms by `rule.py`.
-# A slot is a number or a variable of egglog, whose name begins with a question mark.
-
+#: A number, or a variable of egglog, whose name begins with a question mark.
 Slot = str | int
 #: A slot, or a function of egglog with its arguments.
 Expr = Slot | tuple["Expr", ...]
@@ -69,8 +64,7 @@ class Demand:
 class Query:
     """Atoms and demands that must all hold, and the actions that are then taken.
 
-    actions: ("let", slot, what), ("set", row, what), ("union", slot, what), ("delete", row), or a
-    row of a relation.
+    actions: ("let", slot, what), ("set", row, what), ("union", slot, what), ("delete", row), or a row of a relation.
     """
 
     atoms: tuple[Atom, ...]
@@ -313,10 +307,7 @@ def is_value(t: Term) -> bool:
 
 
 def operands_of(t: Apply, constructor: str) -> list[tuple[Term, Kind]]:
-    """Returns the operands of a term with their kinds.
-
-    Raises RuleError if the operator takes another number of them.
-    """
+    """Returns the operands of a term with their kinds. Raises RuleError if the operator takes more or fewer."""
     kinds = OPERANDS.get(constructor, (VALUE,))
     if len(kinds) != len(t.operands):
         raise RuleError(f"{t.operator} takes {len(kinds)} operands, not {len(t.operands)}: {t}")

@@ -7,7 +7,6 @@
 The first rule joins two values.
 The second one also removes the e-node on its left side, which is not needed any more.
 The third one is an analysis rule, which sets a fact.
-
 The statement of a rule is printed from its terms, so it is what runs.
 """
 
@@ -41,8 +40,6 @@ from eqsat.egraph.tree import (
 )
 
 # Compiles the terms of a rule to a query and actions, which the engine runs.
-#
-# A rule that is not well-formed is refused with a RuleError.
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +102,7 @@ def _guard(pattern: Pattern) -> None:
 
 
 class _Actions:
-    """The actions of a rule, in the order in which the engine takes them.
-
-    Methods raise RuleError for terms that do not fit together.
-    """
+    """The actions of a rule, in the engine's order. Methods raise RuleError for terms that do not fit together."""
 
     def __init__(self, pattern: Pattern):
         self.pattern = pattern
@@ -204,18 +198,12 @@ class Rule:
 
     @property
     def analysis(self) -> bool:
-        """Whether the rule only sets a fact.
-
-        Such rules run to a fixpoint before each pass of the others.
-        """
+        """Whether the rule only sets a fact; such rules run to a fixpoint before each pass of the others."""
         return isinstance(self.left, Lookup)
 
     @property
     def helps(self) -> str:
-        """egglog's name of the fact or postponed operator that the rule makes for other rules.
-
-        It is "" for a rewrite.
-        """
+        """egglog's name of the fact or postponed operator that the rule makes for other rules, "" for a rewrite."""
         if isinstance(self.left, Lookup):
             return self.left.fact.symbol
         operator = self.left.operator if isinstance(self.left, Apply) else None
@@ -238,10 +226,7 @@ class Rule:
         return Log(self.name, self.compiled.query)
 
     def for_engine(self, logged: bool = False) -> engine.EgglogRule:
-        """Returns the rule in the form that the engine takes.
-
-        logged: whether a rewrite logs its instances.
-        """
+        """Returns the rule in the form that the engine takes. logged: whether a rewrite logs its instances."""
         log = self.log if logged and not self.analysis else None
         q = log.query if log else self.compiled.query
         calls = tuple(

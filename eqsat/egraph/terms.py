@@ -43,8 +43,7 @@ from eqsat.tensor.types import Type
 
 #: The left side of the rule as a value, as in `back(m, LHS, y)`.
 LHS = LeftSide()
-#: The fact that gives shape and dtype of a value.
-#: A value in place of a Type stands for its type.
+#: The fact that gives shape and dtype of a value; a value in place of a Type stands for its type.
 type_of = Fact("type", (VALUE,), kind_of(Type), built_in=True)
 #: Fact joined(concat, xs, n): the type of a CONCAT of the first n values of a vector.
 joined = Fact("joined", (kind_of(Concat), VALUES, INDEX), kind_of(Type), built_in=True)
@@ -53,9 +52,8 @@ element = Fact("element", (VALUES, INDEX, VALUE), None, built_in=True)
 
 
 def symbols(names: str, kind: Any) -> Any:
-    """Returns variables of one kind: `f, g = symbols("f g", Slice)`.
+    """Returns variables of one kind: `f, g = symbols("f g", Slice)`. One name gives one variable, not a tuple.
 
-    One name gives one variable, not a tuple.
     Raises RuleError if a name is no identifier, or if `kind` names no kind.
     """
     of = kind_of(kind)
@@ -70,9 +68,7 @@ def symbols(names: str, kind: Any) -> Any:
 def fact(name: str, *keys: Any, gives: Any) -> Fact:
     """Declares a fact of values: `curve = fact("curve", Value, Value, gives=Curve)`.
 
-    keys: their kinds.
-    gives: the kind of what the fact gives.
-    Raises RuleError if one of them names no kind.
+    keys: their kinds. gives: the kind of what the fact gives. Raises RuleError if one of them names no kind.
     """
     return Fact(name, tuple(map(kind_of, keys)), kind_of(gives))
 
@@ -80,8 +76,7 @@ def fact(name: str, *keys: Any, gives: Any) -> Fact:
 def postpone(name: str, *attributes: Any) -> Postponed:
     """Declares an operator that another rule makes: `resized = postpone("resized", Move, int)`.
 
-    attributes: their kinds.
-    Raises RuleError if one of them names no kind.
+    attributes: their kinds. Raises RuleError if one of them names no kind.
     """
     return Postponed(name, tuple(map(kind_of, attributes)))
 
@@ -91,8 +86,7 @@ def let(call: Term, build: Callable[..., Any]) -> Term:
 
         let(push(m, f, x), lambda g, n: g(n(x)))
 
-    build: returns the term for the results.
-    Raises RuleError if their numbers differ.
+    build: returns the term for the results. Raises RuleError if it takes another number of them than there are.
     """
     if not isinstance(call, Compute):
         raise RuleError(f"let() names the several results of a function, and {call} has one")
@@ -129,24 +123,19 @@ def length(vector: Term) -> Length:
 #         return m.restrict(operand.shape)
 #
 # The name, the number of arguments and their kinds come from the signature.
+# A function is called only if each argument is of the kind of its parameter, so it need not check that itself.
 # The rule does not apply where the function returns None.
 # These annotations have a meaning of their own:
 #
 # - `-> bool` makes a condition.
 # - `-> tuple[A, B]` gives several results.
-# - `-> list[...]` gives several answers, each of which makes an instance of the rule.
+# - `-> list[...]` makes an instance of the rule for each item of the list.
 # - `*xs: A` with `-> tuple[B, ...]` gives one B for each of the xs.
 # - `f: F` with `-> F`, where F is a TypeVar, gives a result of the kind of the argument.
-#
-# A function is called only if each argument is of the kind of its parameter.
-# So it need not check that itself.
 
 
 def first_sentence(of: object) -> str:
-    """Returns the first sentence of a module's or function's docstring on one line.
-
-    Returns "" if there is none.
-    """
+    """Returns the first sentence of a module's or function's docstring on one line, "" if there is none."""
     paragraph = (inspect.getdoc(of) or "").split("\n\n")[0]
     return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ")
 
@@ -177,12 +166,7 @@ def extern(fn: Callable[P, R]) -> Extern[P, R]:
 
 
 def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
-    """Returns what the annotation of a function's result says, as a tuple of these:
-
-    - the kinds of the results;
-    - the kind of the results of which there is one for each further argument, or None;
-    - whether there are several answers.
-    """
+    """Returns `results`, `per_rest` and `several` of an `Extern` from the annotation of a function's result."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
     if annotation is bool:
@@ -200,10 +184,7 @@ def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
 
 @cache
 def is_of(kind: Kind) -> Extern[..., bool]:
-    """Returns the condition that an attribute is of a kind.
-
-    It always holds, but is only called with arguments of that kind.
-    """
+    """Returns the condition that an attribute is of a kind: it always holds, but is only called with such arguments."""
 
     def test(value: Any) -> bool:
         return True

@@ -1,7 +1,6 @@
 """Terms as trees: operators, functions, facts and vectors applied to each other, and their text.
 
-Rules are written with `terms.py`.
-Whether a term fits together is checked once a rule is made of it (`rule.py`).
+Rules are written with `terms.py`; `rule.py` checks whether the terms of a rule fit together.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of a rule.
-
-    Only operators can be called, only vectors indexed, and only positions and vectors added to.
-    """
+    """A part of a rule. Only operators can be called, only vectors indexed, and only positions and vectors added to."""
 
     def __call__(self, *operands: Any) -> Apply:
         return Apply(self, tuple(map(term, operands)))
@@ -99,7 +95,7 @@ class Extern(Generic[P, R]):
     rest: the kind of any number of further arguments, or None.
     results: the kinds of its results; none if it returns a bool.
     per_rest: the kind of its results if there is one for each further argument, or None.
-    several: whether it returns a list of answers.
+    several: whether it returns a list, each item of which makes an instance of the rule.
     """
 
     name: str
@@ -138,8 +134,7 @@ class Extern(Generic[P, R]):
     def table(self, arguments: int) -> engine.ExternTable:
         """Returns the function as the engine calls it with so many arguments.
 
-        It has no answer if an argument is not of the kind of its parameter.
-        It raises TypeError if a result is not of its kind.
+        It gives no result for an argument of a wrong kind, and raises TypeError for a result of a wrong kind.
         """
         kinds, results = self.takes(arguments), self.results_of(arguments)
         assert kinds is not None
@@ -176,10 +171,7 @@ class Compute(Term):
 
     @property
     def results(self) -> tuple[Kind, ...]:
-        """Kinds of the results.
-
-        A TypeVar of the function stands for the kind of the argument in its place.
-        """
+        """Kinds of the results; a TypeVar of the function stands for the kind of the argument in its place."""
         count = len(self.arguments)
         given = {
             kind: argument.kind
@@ -194,10 +186,7 @@ class Compute(Term):
 
 @dataclass(frozen=True, slots=True)
 class CallResult(Term):
-    """The result number k of a call.
-
-    name: how a statement shows it; "" for the call itself.
-    """
+    """The result number k of a call. name: how a statement shows it; "" for the call itself."""
 
     call: Compute
     k: int
@@ -323,7 +312,7 @@ class Fact:
     gives: the kind of what the fact gives; None for `element`, which only holds or not.
     built_in: whether the language declares it and not a rule.
 
-    If rules give different answers for the same keys, one of them is kept, so saturation ends.
+    If rules give different results for the same keys, one of them is kept, so saturation ends.
     Of vectors it is the first, of attributes the one interned first, and of positions the least.
     """
 
@@ -334,10 +323,7 @@ class Fact:
 
     @property
     def symbol(self) -> str:
-        """egglog's name of the fact.
-
-        It is no function of the language, and no other name followed by digits.
-        """
+        """egglog's name of the fact: no function of the language, and no other name followed by digits."""
         return self.name if self.built_in else f"{self.name}."
 
     @property
@@ -355,10 +341,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """An operator that a rule of its own makes once its operand's type is known, for `each`.
-
-    It is never extracted.
-    """
+    """An operator that a rule of its own makes once its operand's type is known, for `each`; it is never extracted."""
 
     name: str
     attributes: tuple[Kind, ...]
@@ -378,10 +361,7 @@ class Postponed:
 
 
 def term(x: Any) -> Term:
-    """Returns a number, a list or a term as a term.
-
-    Raises RuleError for anything else.
-    """
+    """Returns a number, a list or a term as a term. Raises RuleError for anything else."""
     if isinstance(x, Term):
         return x
     if isinstance(x, int) and not isinstance(x, bool):

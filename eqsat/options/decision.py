@@ -1,16 +1,12 @@
-"""The choice of the answer from the compiled graphs, by cycles and memory.
+"""The choice of the result from the compiled graphs, by cycles and memory.
 
 It is the fastest of the graphs that fit, by calibrated cycles, and so never dearer than stock's graph.
-Nor is it by Vela's own total, beyond what the price may be off by (`cost_models.calibration.get_spread`), or by more
-than it is cheaper by calibrated cycles: a gain of one cycle does not stand against a loss of a tenth.
+By Vela's own total it may be dearer, but at most by what the price may be off by (`cost_models.calibration.get_spread`)
+and by as much as it is cheaper by calibrated cycles: a gain of one cycle does not stand against a loss of a tenth.
 
-Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash.
-The default limit of SRAM is the largest of what stock's graph needs, what the NPU has to itself (Dedicated_Sram), and
-16 KiB.
-The default limit of flash lets the .pte be 1% or 4 KiB larger than stock's, whichever is more.
-So one graph always fits.
+Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash (see `Options`).
+Stock's graph meets the default limits, so one graph always fits them.
 Where none fits the limits that a user sets, the default ones decide, and the user is told what the nearest graph takes.
-Up to 5% of the .pte may be earned: each percent beyond the limit must save 2% of the cycles.
 """
 
 from __future__ import annotations
@@ -105,7 +101,7 @@ class Earned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bytes that an answer may need at most; None: any number.
+    """Bytes that a result may need at most; None: any number.
 
     earned: the flash beyond `flash` that it may need if its cycles pay for it.
     """
@@ -186,7 +182,7 @@ def _bytes(limit: int | Growth | None, stock: int | None, container: Container) 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The rule by which the answer is chosen: the objective, within the limits; of cycles None is no limit.
+    """The rule by which the result is chosen: the objective, within the limits. None is no limit.
 
     cycles: the limit with the objective "sram": the cycles of stock's graph.
     vela_total: the limit by Vela's own total.
@@ -225,7 +221,7 @@ class Decision:
     ) -> Decision:
         """Returns the decision of a run; stock, dedicated: as in `MemoryLimits.of`.
 
-        allowance: the share of stock's cycles by Vela's own total by which an answer may exceed them.
+        allowance: the share of stock's cycles by Vela's own total by which a result may exceed them.
         """
         return Decision(
             options.objective,

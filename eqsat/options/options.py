@@ -1,8 +1,6 @@
 """The options that a user may set, and efforts: how much an optimization may spend.
 
-Limits on memory are as users write them: 65536, "64K", "+4K", "5%", "-50%", "stock", "any".
-A search goes through the lower efforts first and goes on from what they found.
-So more effort never gives a worse result.
+A search begins with the lower efforts and goes on from what they found, so more effort never gives a worse result.
 """
 
 from __future__ import annotations
@@ -134,25 +132,20 @@ class Options:
     budget: limits of the saturation; of these only the seconds depend on the machine.
     time_limit: seconds per extraction.
     rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
-    cache: place of the store of prices and answers (`eqsat/store/local.py`).
-    None is `EQSAT_CACHE`, or the user's cache.
+    cache: place of the store of prices and answers (`eqsat/store/local.py`); None: `EQSAT_CACHE`, or the user's cache.
     binary_time_limit: seconds of a processor for the proof of one binary; 0: binaries are neither run nor proved.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
     "+16K", "5%" or "-50%" are relative to stock's graph, or to the given graph if there is no stock.
     "stock" is the most of what stock's graph uses, what the NPU has to itself (Dedicated_Sram), and 16 KiB.
-    "0%" is exactly what stock's graph uses.
-    "any" is no limit.
+    "0%" is exactly what stock's graph uses, and "any" is no limit.
     max_flash: bytes of each delegate's commands and weights, in the same forms.
     "+4K", "5%" and "-5%" are of the whole .pte; several delegates share what is added.
-    "stock" allows the larger of 1% and 4 KiB.
-    It allows up to 5% if each percent beyond saves at least 2% of the cycles.
+    "stock" allows the larger of 1% and 4 KiB, and up to 5% if each percent beyond saves at least 2% of the cycles.
     objective: "cycles", "sram" or "pareto".
     "sram" is the least SRAM at no more cycles than stock's graph takes.
-    "pareto" decides by cycles, but also searches for less SRAM.
-    It verifies the whole Pareto set (`Result.points`).
+    "pareto" decides by cycles, but also searches for less SRAM, and verifies the whole Pareto set (`Result.points`).
     effort: 0 to 2 (`EFFORTS`), which decides extractor, time_limit and binary_time_limit unless they are given.
-    0 also leaves out all rules.
-    `dataclasses.replace` keeps these fields of the options that it is given.
+    0 also leaves out all rules. `dataclasses.replace` keeps the three fields of the options that it is given.
     remember: whether lowerings store their answers, and reuse those of the very same search, verified again.
 
     Raises InputError for an unknown preset, extractor or cost model, and for other bad values.
@@ -239,7 +232,7 @@ _MEMBERS = (*CostModel.__annotations__, "price", "fusion")
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
     """Returns the PluginError to raise if `error` comes from the user's own code, else None.
 
-    A plug-in may raise those of a solver that finds nothing and of a worker that died.
+    A plug-in is allowed to raise the errors of a solver that finds nothing and of a worker that died.
     """
     if isinstance(error, WorkerError | ExtractionError):
         return None

@@ -1,7 +1,6 @@
 """The spellings of convolutions that are offered: those that the closed form estimates to be faster.
 
-Spellings are those of one convolution (`eqsat/rules/blocking.py`), and of several side by
-side (`eqsat/rules/grouped.py`).
+A spelling is another form of one convolution (`eqsat/rules/blocking.py`) or of several (`eqsat/rules/grouped.py`).
 The closed form (`cost_models/closed_form.py`) takes a fifth of a millisecond.
 Over 669 to 694 convolutions and their spellings, of seven networks of the zoo on U55-128, U65-256 and U85-256, it is
 within 6% of the calibrated price in the median and within a quarter for nine in ten, and the rank correlation is 0.994.
@@ -29,8 +28,8 @@ from eqsat.tensor.types import Type, attrs_of
 #: Cycles that a spelling may take, as a share of the convolution's.
 _SHARE = 1.02
 #: This share for a spelling between a PAD and a SLICE, whose cycles the closed form does not contain.
-#: The operators before and after it can all be exchanged with these two.
-#: ResNet8's e-graph on U85 has 12,048 e-nodes with 1.02 and 2,062 with 0.9, and the same answer.
+#: Rules can exchange these two with all operators before and after them, so the e-graph grows:
+#: ResNet8's on U85 has 12,048 e-nodes with 1.02 and 2,062 with 0.9, and the same result.
 _SHARE_OF_CUT = 0.9
 #: Cycles that a spelling with parts of the channels may take, as a share of the convolution's.
 #: It enables no other rule, and on U85 it takes 0.3 to 0.6.

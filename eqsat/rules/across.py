@@ -5,11 +5,8 @@ A "push" rule moves a movement from the result of an operator to its operands; a
 to the result.
 A pull applies the inverse movement to all other operands, and each inverse cancels when it meets its counterpart.
 
-An operator of one operand acts along some axes or none.
-An axis of size 1 has no place in a `Move`.
-If an operator acts along such an axis (a TILE that repeats, a stack of tensors), the movement first gets a shape in
-which the axis exists.
-This change of shape is a view, which costs nothing.
+An axis of size 1 has no place in a `Move`. If an operator acts along such an axis (a TILE that repeats, a stack of
+tensors), the movement first gets a shape in which the axis exists, by a view, which costs nothing.
 """
 
 from __future__ import annotations
@@ -183,9 +180,8 @@ def _open_axes(m: Move, units: Sequence[int]) -> list[tuple[Move, dict[int, int]
     """Returns `m` with an axis of size 1 in its out_shape for some axes of its input.
 
     units: these axes of the input.
-    There are up to two such movements, each with {axis of the input: axis of the out_shape}.
-    In one the new axes stand right inside what the axes before them become.
-    In the other they stand right outside what the axes after them become.
+    There are up to two such movements, each with {axis of the input: axis of the out_shape}: the new axes stand right
+    inside what the axes before them become, or right outside what the axes after them become.
     """
     atoms = m.atoms()
     if atoms is None or not units:
@@ -220,9 +216,8 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
 
 
 def _split_axes(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
-    """Returns `m` with one axis of its out_shape for each of some axes of its input.
+    """Returns `m` with one axis of its out_shape for each of some axes of its input, and {input axis: that axis}.
 
-    The second result is {axis of the input: axis of the out_shape}.
     Returns None if there are no such axes, if one is split, or if the rank is above `MAX_RANK`.
     """
     atoms = m.atoms()
@@ -242,10 +237,7 @@ def _split_axes(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | N
 
 
 def _cut_axes(shape: Shape, strides: set[int]) -> Shape:
-    """Returns `shape` with its axes cut wherever one of the strides lies within.
-
-    strides: those of atoms, in elements.
-    """
+    """Returns `shape` with its axes cut wherever one of the strides, those of atoms in elements, lies within."""
     out: list[int] = []
     for k, n in enumerate(shape):
         pieces = split(n, prod(shape[k + 1 :]), tuple(strides))

@@ -160,7 +160,7 @@ def rules(choose: Choose) -> list[Rule]:
 
     def choose_spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
         asked = call, x, w, b
-        # A proof asks the same question again, and must get the same answer.
+        # A proof repeats the call, and must get the same result.
         if asked not in answers:
             if x.dtype not in ("INT8", "INT16") or _content(w) in made:
                 return ()
@@ -172,7 +172,7 @@ def rules(choose: Choose) -> list[Rule]:
     def regroup(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
         """Returns other convolutions with equal results on complete blocks, each between two movements.
 
-        Movements that move nothing go by the rules for movement.
+        The rules for movement remove movements that move nothing.
         """
         return [
             (s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)

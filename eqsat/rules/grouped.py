@@ -63,10 +63,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """A sequence of branches that read one tensor.
-
-    Their convolutions and RESCALEs differ only in constants, channels and scales.
-    """
+    """A sequence of branches that read one tensor and differ only in constants, channels and scales."""
 
     row: tuple[Branch, ...]
 

@@ -178,8 +178,7 @@ def real_scale(call: Call) -> NDArray[Any]:
 def integer_scale(scale: float) -> tuple[int, int] | None:
     """Returns (multiplier, shift) with multiplier * 2**-shift nearest to `scale`, which is above 0.
 
-    The multiplier has 31 bits (TOSA 1.0, RESCALE).
-    None if the shift is not from 2 to 62.
+    The multiplier has 31 bits (TOSA 1.0, RESCALE). Returns None if the shift is not from 2 to 62.
     """
     mantissa, exponent = math.frexp(scale)
     multiplier = round(mantissa * 2**31)
@@ -202,8 +201,7 @@ def one_scale(
 ) -> Rescale | None:
     """Returns the single RESCALE of x that may replace second(first(x)) in narrow(total(...)).
 
-    place: the number of that operand of `total`.
-    other: the curve of the other one.
+    place: the number of that operand of `total`. other: the curve of the other one.
     Returns None if no such RESCALE is defined for all INT8 values, and gives the same result for all 65,536 pairs.
     """
 
@@ -295,8 +293,7 @@ def combine_clamps(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
 def leaves_all(f: Call, x: Type) -> bool:
     """Tells whether an operator leaves every value unchanged.
 
-    It may be a CLAMP to the limits of the dtype, or an IDENTITY.
-    It may be a RESCALE by exactly one between equal dtypes, signs and zero points.
+    These are IDENTITY, a CLAMP to the limits of the dtype, and a RESCALE by one that keeps dtype, sign and zero point.
     """
     if f.op == "clamp":
         return DType.of(x.dtype).is_integral and _limits(f, x.dtype) == DType.of(x.dtype).limits

@@ -5,9 +5,8 @@ The operator table gives every axis of operands and result a letter ("nhc,ncw->n
 A change within an axis of one tensor applies to all other tensors that have this axis.
 Therefore a movement that takes no element from one axis to another crosses in both directions, apart from views.
 The axes of a pointwise operator all correspond, so any movement crosses it.
-A movement crosses from the result to the operands ("push"), or from an operand to the result ("pull").
-With a pull, the other operands get its inverse, which cancels when it meets its counterpart.
-A slice crosses from the result to the operands.
+A movement crosses from the result to the operands ("push"), or from an operand to the result ("pull"), as in
+`across.py`; a slice crosses from the result to the operands.
 If operands are constants, such as weights, the rule computes new constants.
 """
 

@@ -166,7 +166,6 @@ def _sum(totals: Iterable[_Number | None]) -> _Number | None:
 
 
 # The comparison of graphs by their figures, such as those before and after an optimization.
-#
 
 #: A row of a table: a quantity, its value of each graph, and how known values are written.
 _Row = tuple[str, Sequence[float | None], Callable[[float], str]]

@@ -1,4 +1,4 @@
-"""The loop: it asks the oracle for what proposals yield, and alone looks ahead, counts, stops, warns and logs."""
+"""The loop: it lets the oracle compile what proposals yield, and alone looks ahead, counts, stops, warns and logs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Loop:
         return state
 
     def _next(self, turn: Generator[Ask, State, object], state: State | None) -> Ask | None:
-        """Returns the next question, None if there is none or the search was interrupted. state: None at first."""
+        """Returns the next `Ask`, None if there is none or the search was interrupted. state: None at first."""
         if self.interruption.asked():
             return None
         with self.clock.stage("extract"), stopping(self.interruption.asked):

@@ -3,7 +3,7 @@
 The TOSA with explicit layout defines the meaning.
 The candidates are stock ExecuTorch's graph, the explicit graph itself and what proposals make (`proposals/`).
 The decision ranks them by their figures, after Vela has compiled them.
-The answer is the first one that is proved to equal the reference for every input.
+The result is the first one that is proved to equal the reference for every input.
 A failure costs a candidate, never the result.
 Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too large for U55.
 """
@@ -79,8 +79,7 @@ def optimize_tosa(
     interruption: the request to end the search early.
     Then the result is the best so far, verified as ever, at least `stock` or `explicit`.
     Ctrl-C alone raises KeyboardInterrupt.
-    with_settings: whether the caller compiles the answer with `Result.settings` of Vela.
-    If so, the search chooses these, too.
+    with_settings: whether the caller compiles the result with `Result.settings`, which the search then chooses, too.
     store: the store of answers (`recall.py`); the very same search is not repeated.
 
     Raises TargetError for an unknown name, and TosaError if `explicit` cannot be read.
@@ -173,9 +172,9 @@ def improve(loop: Loop, state: State, checks: Checks) -> State:
 
 
 def schedule(loop: Loop, state: State, checks: Checks) -> State:
-    """Returns the state with the best graphs in settings of Vela, if the answer may have some, and in stripes.
+    """Returns the state with the best graphs in settings of Vela, if the result may have some, and in stripes.
 
-    None of them is made of a better graph than the answer so far, which was found to be wrong.
+    None of them is made of a graph that was found to be wrong.
     """
     with loop.clock.stage("verify"):
         first_equal(state.graphs, checks, state.decision)
@@ -187,7 +186,7 @@ def schedule(loop: Loop, state: State, checks: Checks) -> State:
 def conclude(name: str, loop: Loop, state: State, checks: Checks, given: Given, known: Memory | None) -> Result:
     """Returns the result with the best graph of all, which is remembered unless it was or is not worth it.
 
-    If nothing fits the limits, the answer is the best one within the default limits.
+    If nothing fits the limits, the result is the best graph within the default limits.
     Raises `Given.refusal` if Vela refuses the explicit graph and no other graph equals it.
     """
     interrupted = loop.interruption.asked()

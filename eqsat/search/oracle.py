@@ -1,7 +1,7 @@
-"""The oracle: the one place that asks Vela for whole graphs, and prices the commands that it makes of them.
+"""The oracle: the one place that compiles whole graphs with Vela, and prices the commands that Vela makes of them.
 
-What it said of a graph is remembered by the graph's flatbuffer and the settings of Vela.
-A candidate may be begun before it is asked for, or begun and never asked for.
+Estimates are kept by the graph's flatbuffer and the settings of Vela.
+A compilation may start before its result is needed, even if it is never needed.
 """
 
 from __future__ import annotations

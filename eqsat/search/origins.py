@@ -1,11 +1,10 @@
 """The operators of the source that each operator of a choice stands for.
 
-The e-class of a value in the source has the source's operators that compute it.
-There are several if equal values merged.
+The e-class of a value in the source has the source's operators that compute it, several if equal values merged.
 An operator of the choice gets the origins of those of its own kind in its e-class.
 If there are none, the operator was moved or is written differently.
-Then it stands for source operators between the nearest values on both sides that both graphs have.
-Operators of its kind are preferred, then those that compute its own value, then all of them.
+Then it stands for source operators between the nearest values on both sides that both graphs have: those of its kind if
+there are some, then those that compute its own value, then all of them.
 """
 
 from __future__ import annotations
@@ -107,10 +106,9 @@ class _Source:
         return union(self.known[n] for n in nodes if n in self.known and kind in ("", _kind(self.graph.nodes[n].op)))
 
     def find_between(self, before: Collection[int], after: Collection[int]) -> list[int]:
-        """Returns the nodes on the paths from the classes `before` to the classes `after`.
+        """Returns the nodes on the paths from the classes `before` to the classes `after`, without those of `before`.
 
-        Nodes of `before` are left out.
-        If `before` is empty, it returns the nodes on paths to `after` that depend on constants alone.
+        If `before` is empty, returns the nodes on paths to `after` that depend on constants alone.
         """
 
         def ends(n: int) -> bool:

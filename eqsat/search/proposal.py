@@ -1,7 +1,6 @@
-"""What a proposal is sent and asks: a generator that yields questions and is sent the state after each.
+"""Proposals: generators that yield candidates to compile (`Ask`), and are sent the state of the search after each.
 
-It knows no pool, clock, budget or log; the loop (`loop.py`) has them.
-The state is a value, of which each step of the loop makes the next one.
+A proposal knows no pool, clock, budget or log; the loop (`loop.py`) has them, and makes a new state in each step.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ _MOST_BEHIND = 1.15
 class State:
     """What proposals are sent.
 
-    with_settings: whether the answer may have settings of Vela.
+    with_settings: whether the result may have settings of Vela.
     decision: the rule by which graphs are better.
-    recalled: "remembered" or "respelled" if the answer is that of an earlier search, else "".
+    recalled: "remembered" or "respelled" if the result is that of an earlier search, else "".
     frozen: the e-graph, None before there is one.
     made_of: {node of the e-graph's source: node of the reference} if they differ, else None.
     choices: the choices of the e-graph with their prices so far, None before there are any.
     prices_rose: whether the last results changed prices so that another extraction may give another choice.
     compiled: all that was asked for, in order, by `Candidate.key`; None where Vela refuses it.
-    results: what the last question gave, in its order; None where Vela refuses it.
+    results: what the last `Ask` gave, in its order; None where Vela refuses it.
     start, best: the graph that a proposal sets out from, and the best one since then.
     """
 

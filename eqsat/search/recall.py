@@ -1,11 +1,9 @@
 """Answers of earlier searches for a graph.
 
-If nothing that decides the answer has changed, the answer itself is reused.
-Otherwise the known graphs are candidates.
-So more effort, another option or another version never gives a worse answer than was known, within its limits.
-A graph may differ from a known one in constants alone, such as an architecture with other weights.
-Then the known choice is written with its constants.
-If that gains as much as before, there is no search.
+If nothing that decides the answer has changed, the answer itself is reused. Otherwise the known graphs are candidates,
+so more effort, another option or another version never gives a worse answer than was known, within its limits.
+For a graph that differs from a known one in constants alone, such as an architecture with other weights, the known
+choice is written with its constants; if that gains as much as before, there is no search.
 
 Answers are compiled, compared with the reference and run like every candidate.
 So a wrong entry costs time, but never gives a wrong result.
@@ -53,8 +51,7 @@ class StockError(Exception):
     """Stock ExecuTorch failed on a graph; the message says why."""
 
 
-#: Stock's flatbuffer, or a function that returns it.
-#: The function may block, and may raise StockError.
+#: Stock's flatbuffer, or a function that returns it, which may block and may raise StockError.
 Stock = bytes | Callable[[], bytes]
 
 

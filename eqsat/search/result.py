@@ -108,7 +108,7 @@ class Run:
 
 _Value = TypeVar("_Value")
 
-#: Fewest cycles that more memory saves where it is offered, and their fewest share of the answer's; one is enough.
+#: More memory is offered if it saves at least so many cycles, or at least this share of the result's cycles.
 #: A choice with a gap of no more than this share counts as proved to cost least.
 _LEAST_OFFERED, _LEAST_SHARE = 100, 0.001
 
@@ -179,10 +179,9 @@ class Result:
     tosa: the chosen graph, with locations.
     explicit: the input, for users who want to compare for themselves.
     chosen: "eqsat", "stock" or "explicit".
-    figures: figures of "stock", the "explicit" and the chosen graph ("eqsat").
+    figures: of "stock", "explicit" and "eqsat", the chosen graph; `stock_cycles`, `cycles` and so on return them.
     A graph that Vela refuses, or that does not exist, has None or empty ones.
     So has stock's if it computes something else, as no comparison with it is fair.
-    The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
     vela: the version of Vela whose totals they are.
     calibrated: cycles by the calibrated price of the commands, by which graphs are ranked.
     verified: whether the result equals the reference to the bit, by proof or on samples.
@@ -191,25 +190,22 @@ class Result:
     stock_proved: this verdict on stock's graph, None if that was not tried.
     undecided: the operators at which the proof ended, and why; then samples were compared.
     error_bound: the highest probability that "proved" is wrong.
-    binary_verified: whether Vela's commands compute what the reference does.
-    They run on the functional model; None if they could not run, or if time ran out.
+    binary_verified: whether Vela's commands, run on the functional model, compute what the reference does.
+    It is None if they could not run, or if time ran out.
     binary_reason: why they did not run, or where they differ.
     binary_samples: on how many samples they were compared; large graphs get fewer, 2 at least.
-    stock_binary_verified: whether the commands of stock's graph compute what that does.
-    It is None if the graph itself computes something else.
+    stock_binary_verified: whether stock's commands compute what its graph does; None if that computes something else.
     binary_proved: whether the commands compute what the result does for every input, None if that was not proved.
     binary_undecided: the commands at which that proof ended, or why there is none.
     stock_binary_proved, stock_binary_undecided: the same where the result is stock's graph.
     bound: the fewest cycles that the input needs.
     coverage: the share of the input's operators that are not opaque.
     opaque: how many operators of each opaque kind the input has.
-    searched: whether extraction gave a graph that Vela accepts, or the answer was remembered.
-    If not, `warnings` say why.
+    searched: whether extraction gave a graph that Vela accepts, or an earlier search did; if not, `warnings` say why.
     settings: of Vela, besides those of the target, with which `tosa` has to be compiled.
-    remembered: whether the very same search was done before.
-    Its answer was compiled and verified again, and there is no run.
+    remembered: whether the very same search was done before; its result was compiled and verified again.
     respelled: whether a graph that differs only in constants was searched before.
-    Its choice gains as much with the constants of this one, and there is no run.
+    Its choice gains as much with the constants of this one.
     interrupted: whether the search was ended early (`Interruption`).
     limits: the memory that the result may need.
     nearest: the figures of the graph that exceeds the limits least, None if the result fits.
@@ -219,7 +215,7 @@ class Result:
     seconds: wall-clock seconds by stage.
     raw: Vela's raw output for the result; its commands were run.
     run: everything that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`).
-    It is None if not `searched`.
+    It is None if not `searched`, or if `remembered` or `respelled`.
     """
 
     tosa: bytes = field(repr=False)
@@ -288,11 +284,11 @@ class Result:
         return after.over(before)
 
     def columns(self) -> tuple[GraphFigures, GraphFigures]:
-        """Returns the figures without eqsat (stock's graph, or else the given one) and of the answer."""
+        """Returns the figures without eqsat (stock's graph, or else the given one) and of the result."""
         return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
     def tables(self) -> list[Table]:
-        """Returns the tables of all figures without eqsat and of the answer."""
+        """Returns the tables of all figures without eqsat and of the result."""
         before, after = self.columns()
         return tables({"before" if self.stock_cycles is None else "stock": before, "eqsat": after}, self.bound)
 
@@ -354,7 +350,7 @@ class Result:
 
     @property
     def fits(self) -> bool:
-        """Whether the answer is within the limits of memory, with flash that it may have earned."""
+        """Whether the result is within the limits of memory, with flash that it may have earned."""
         return self.nearest is None
 
     @property
@@ -376,7 +372,7 @@ class Result:
 
     @property
     def recalled(self) -> str:
-        """The line on an answer that comes from an earlier search, "" for one of a search of its own."""
+        """The line on a result that comes from an earlier search, "" for one of a search of its own."""
         if self.remembered:
             return "not searched again: the answer is that of the same search before, verified again"
         if self.respelled:
@@ -385,7 +381,7 @@ class Result:
 
     @property
     def kept(self) -> str:
-        """Why nothing was gained and which graph is the answer; "" if something was gained."""
+        """Why nothing was gained and which graph is the result; "" if something was gained."""
         before = self.columns()[0].calibrated
         if self.chosen == "eqsat" or before is None or self.calibrated < before:
             return ""

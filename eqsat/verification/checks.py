@@ -54,7 +54,7 @@ class Binaries:
 
     def begin_proof(self, c: Compiled) -> Future[Attempt]:
         """Starts to prove the binary of a candidate, once, and returns the pending result."""
-        self.begin(c)  # what it waits for has a thread before it has one
+        self.begin(c)  # the run for which the proof waits has to get a thread first
         return self._verifier.once(self._prove, c, c)
 
     def _prove(self, c: Compiled) -> Attempt:
@@ -66,7 +66,7 @@ class Binaries:
     def _judge(self, c: Compiled, compared: Future[Comparison]) -> Verdict:
         """Returns the verdict on a candidate's binary, with the operator at which it goes wrong.
 
-        compared: the comparison of its graph on the same samples: what the graph does is not taken for Vela's.
+        compared: the comparison of its graph on the same samples; Vela is not blamed for a fault of the graph.
         """
         if not self.run_at_all:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
@@ -126,7 +126,7 @@ def _up_to(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph:
 
 #: Names of the graphs in warnings.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
-#: What is said of stock's graph where it differs from the reference, and of a candidate.
+#: What is said of a candidate that differs from the reference, and of stock's graph.
 _DIFFERS = "it differs from the graph before layout passes"
 _OTHER = "what stock ExecuTorch makes of this delegate computes something else"
 
@@ -244,7 +244,7 @@ class Checks:
         return *verified, binary
 
 
-#: After so many candidates that could not be proved, only stock's graph and the explicit one are tried.
+#: After so many candidates that could not be proved, only given graphs and those that were compared before count.
 _UNPROVED = 3
 #: Graphs that need more memory and are verified to find one for the user, at most.
 _OFFERS = 3
@@ -259,8 +259,7 @@ def pareto_set(candidates: Sequence[Compiled], checks: Checks) -> list[Compiled]
 def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> Answer | None:
     """Returns the best candidate that is legal, proved to equal the reference, and compiled rightly.
 
-    Behind `_UNPROVED` that are not proved, only candidates are considered that were compared before.
-    What Vela compiles wrongly, and what is doubtful, is a last resort.
+    Graphs that Vela compiles wrongly, and doubtful ones, are last resorts.
     Returns None if Vela refuses the explicit graph, which is the reference, and nothing else is equal.
     """
     fallbacks: list[Answer] = []

@@ -1,7 +1,7 @@
 """Copies of the inputs and outputs of a graph that lie outside SRAM.
 
 A TRANSPOSE of an input reads single elements of the memory outside, and one that gives an output writes them.
-Behind or before a copy, which moves whole bursts, it has SRAM alone to do with.
+Behind or before a copy, which moves whole bursts, it reads and writes SRAM alone.
 Measured with Vela 5.2 on U65, where inputs and outputs lie outside by default:
 a picture [3, 112, 112] to NHWC takes 161,063 cycles without a copy before it, and 20,480 with one.
 An output [16, 4096] from NHWC takes 140,060 without, and 30,949 with one.
@@ -39,7 +39,7 @@ class Outside:
 
 
 def borders(state: State) -> Asking:
-    """One copy after the other is tried, that of the largest tensor first."""
+    """Asks for one copy after the other, that of the largest tensor first."""
     start = state.origin
 
     def with_some(some: Collection[Outside]) -> Candidate:

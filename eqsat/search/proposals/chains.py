@@ -1,8 +1,7 @@
 """Products of parts, each right before the sum that reads it, where Vela chains both (U85).
 
-The gates of a recurrent network are slices of a sum of products.
-A part of a product is the product with a part of the weights.
-So a gate's sum and TABLE are chained to its convolution, and the next TABLE is loaded meanwhile.
+The gates of a recurrent network are slices of a sum of products, and a part of a product is the product with a part of
+the weights. So a gate's sum and TABLE are chained to its convolution, and the next TABLE is loaded meanwhile.
 By itself one convolution of all gates takes fewer cycles, which is why prices of single operators do not lead here.
 """
 

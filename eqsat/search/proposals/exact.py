@@ -10,7 +10,7 @@ _BEHIND = 0.02
 
 
 def exact(state: State) -> Asking:
-    """Each round starts from the one before.
+    """Asks for a choice per round, each found from the one before.
 
     It ends once corrected prices cannot change the next choice, or a graph is slower than the best by `_BEHIND`.
     """

@@ -16,7 +16,7 @@ GREEDY = "dag_greedy"
 
 
 def greedy(state: State) -> Asking:
-    """Raises Infeasible if nothing can be extracted."""
+    """Asks for greedy choices. Raises Infeasible if nothing can be extracted."""
     choices = state.priced
     try:
         for copied in (False, True, None) if choices.last else (None,):

@@ -1,6 +1,6 @@
 """Extraction within limits of memory.
 
-It follows if the fastest graph exceeds the limits, and if less SRAM is wanted.
+It takes place if the fastest graph exceeds the limits, and if less SRAM is wanted.
 The graphs compiled so far tell how many bytes a choice takes.
 In each round Lagrange steps (`extraction/lagrange.py`) look for the cheapest choice within budgets of these bytes.
 Greedy extraction has them in its prices, which rise until a graph fits, and then fall, by smaller and smaller factors.

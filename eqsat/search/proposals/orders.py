@@ -2,8 +2,8 @@
 
 Vela walks from the outputs, depth first, and visits the last operand first.
 It runs each operator once all of its operands are there (TraverseGraphFromEnd in regor's graph.hpp).
-So the operands of a commutative operator decide which side of it is computed first.
-That changes which tensors are live meanwhile, and which operators are neighbours.
+So the operands of a commutative operator decide which side is computed first, and thereby which tensors are live
+meanwhile and which operators are neighbours.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class Allocation:
 
 
 def orders(state: State) -> Asking:
-    """First comes the order in which least is live, and then single swaps, each of the best graph so far.
+    """Asks for the order in which least is live, and then for single swaps, each of the best graph so far.
 
-    Of those with equal peaks, the ones that change most come first.
+    Swaps come by their peaks and, of those with equal peaks, the ones that change most first.
     No swap is left out for what is live: Vela may place tensors better or worse than that suggests.
     """
     start = state.origin

@@ -1,8 +1,7 @@
 """Settings of Vela: size of the arena, and objective.
 
 Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`).
-If the target is below the graph's peak, it cascades operators, a few rows at a time.
-That often takes equal cycles.
+If the target is below the graph's peak, it cascades operators, a few rows at a time, often in equal cycles.
 Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
 """
 
@@ -28,7 +27,7 @@ def may_choose(setting: str, target: Target) -> bool:
 
 
 def settings(state: State) -> Asking:
-    """`_SIZE` and a limit of SRAM come first, and then sizes of the arena by halving."""
+    """Asks for `_SIZE` and a limit of SRAM first, and then for sizes of the arena by halving."""
     start, target, limit = state.origin, state.target, state.decision.limits.sram
     rank, least = state.decision.rank_of, state.decision.rank_of(start)
     first, sizes = list[str](), list[int]()
@@ -59,9 +58,6 @@ def _halve(sizes: Sequence[int]) -> tuple[Sequence[int], Sequence[str], Sequence
 
 
 def arena_sizes(estimate: Estimate) -> list[int]:
-    """Returns the bytes that are in use at the steps of a graph, sorted, if below its peak.
-
-    These are the arena sizes at which cascades begin to pay.
-    """
+    """Returns the bytes in use at the steps of a graph, sorted, if below its peak: arenas for which cascades pay."""
     in_sram = in_use(estimate.tensors, get_occupied(estimate.tensors))
     return sorted({n for n in in_sram.tolist() if 0 < n < estimate.sram_peak})

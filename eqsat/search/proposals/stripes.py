@@ -1,7 +1,6 @@
 """Values in stripes of rows or channels (`eqsat/tensor/stripes.py`), where SRAM is short.
 
 Where SRAM peaks, the values of a region are then live only a few rows or channels at a time.
-Plans are compiled in the order of their expected figures.
 Regions are added one by one, as long as that makes the graph better.
 """
 
@@ -51,11 +50,11 @@ class Plans:
     """The plans for a graph (`start`), from Vela's allocation of it.
 
     excess: how far SRAM in use exceeds the limit, as a share of it, summed over the times when it does.
-    So a plan helps even if SRAM is as much in use at another time.
+    So a plan counts as better even if as much SRAM is in use at another time.
     """
 
     def __init__(self, start: Compiled, limit: int | None) -> None:
-        """limit: bytes of SRAM that an answer may need; None: any number."""
+        """limit: bytes of SRAM that a result may need; None: any number."""
         self.start, self._graph, estimate = start, start.graph, start.estimate
         self._readers = self._graph.readers()
         numbers = start.nodes
@@ -203,7 +202,7 @@ _MISSES = 3
 
 
 def stripes(state: State) -> Asking:
-    """Plans that take too many cycles to beat the best graph of all are left out."""
+    """Asks for plans in the order of their expected figures, if their cycles may beat the best graph of all."""
     start, decision = state.origin, state.decision
     if not _is_short(start, decision):
         return
@@ -250,7 +249,7 @@ def _is_short(start: Compiled, decision: Decision) -> bool:
 
 
 def _rank(decision: Decision, figures: Figures, excess: float) -> tuple[float, ...]:
-    """Returns the key by which graphs are sorted: as answers, but of equal peaks the one with less excess first."""
+    """Returns the key by which graphs are sorted: as results, but of equal peaks the one with less excess first."""
     beyond, is_dearer, *others = decision.rank(figures)
     return beyond, excess, is_dearer, *others
 
