@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 #: Exit codes, each with one meaning in all commands (docs/commands.md).
 REFUTED, BAD_INPUT, FAILED, NOT_AS_ASKED, UNDECIDED = 1, 2, 3, 4, 5
 
-#: Number of the schema of printed JSON, in the key "schema".
-#: Keys may be added under one number, but none is renamed or removed.
+#: Number of the schema of printed JSON. Keys may be added under one number, but none is renamed or removed.
 SCHEMA = 1
 
 
