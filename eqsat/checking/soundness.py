@@ -148,8 +148,7 @@ class Checked:
     """An e-graph that passed the check.
 
     evaluated: number of e-nodes proved or compared on samples; opaque operators and their readers have no numpy value.
-    proved: number of e-nodes equal to the others of their class for every input.
-    undecided: as in `Proofs`.
+    proved: number of e-nodes equal to the others of their class for every input. undecided: as in `Proofs`.
     """
 
     frozen: Frozen
@@ -170,10 +169,7 @@ def check(
 
 
 def check_frozen(frozen: Frozen, trials: int = TRIALS) -> Checked:
-    """Checks a saturated e-graph, also that the classes of the outputs have the source graph's values.
-
-    Raises Unsound and GraphError.
-    """
+    """Checks a saturated e-graph, also that outputs have the source graph's values. Raises Unsound and GraphError."""
     proofs = prove(frozen)
     graph, evaluated = frozen.source, len(proofs.equal)
     for given in samples(domains(graph), trials) if proofs.undecided else ():

@@ -210,7 +210,7 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise fail(str(e), BAD_INPUT, known) from e
     except LoweringError as e:
         raise fail(f"{what}: {e}", FAILED, known) from e
-    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
+    except Exception as e:  # noqa: BLE001 - reported in words, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
 

@@ -133,10 +133,7 @@ class Explanation:
         }
 
     def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
-        """Returns the explanation of one operator as a JSON object.
-
-        paths: whether its alternatives have path costs, which take an extraction each.
-        """
+        """Returns the explanation of an operator as a JSON object. paths: with path costs, an extraction each."""
         v = self.op(node)
         out = {
             **{f.name: getattr(v, f.name) for f in fields(v)},

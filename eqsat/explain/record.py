@@ -102,8 +102,7 @@ class Proof:
 class Closure:
     """Terms and their equalities.
 
-    terms: {class: the e-node that made it, as it was then}.
-    equalities: those that made two classes one, by time.
+    terms: {class: the e-node that made it, as it was then}. equalities: those that made two classes one, by time.
     """
 
     def __init__(self) -> None:
@@ -333,10 +332,7 @@ class Record:
         return f"{what}({', '.join(inner)})" if inner else what
 
     def row(self, e: ENode, t: Type, operands: Sequence[int]) -> Row | None:
-        """Returns the final form of an e-node of type `t` of another saturation, None if there is none.
-
-        operands: its operands in this record.
-        """
+        """Returns the final form of an e-node of another saturation, or None. operands: its operands in this record."""
         value: LeafValue | Move | Call
         if e.op in ("input", "const"):
             name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))

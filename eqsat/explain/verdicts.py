@@ -268,7 +268,7 @@ class Verdicts:
 
 
 #: E-nodes of a choice graph up to which costs without an operator are extracted by `portfolio`.
-#: Of `examples/upscale.tosa` on U85, greedy extraction tells up to 8,391 cycles too many.
+#: Of `examples/upscale.tosa` on U85, greedy extraction reports up to 8,391 cycles too many.
 _THOROUGH = 5_000
 #: Seconds of such an extraction.
 _SECONDS = 1.0

@@ -63,10 +63,7 @@ def whole(run: Run) -> View:
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
-    """Returns the view of the classes within `radius` edges, of all candidates, of a node of the source.
-
-    Raises KeyError for a node that is in no class.
-    """
+    """Returns the view of all classes within `radius` edges of a source node. Raises KeyError if it is in no class."""
     place = {c: i for i, c in enumerate(run.choices.classes)}[run.choices.frozen.handle[node]]
     graph = nx.Graph((candidate.cls, c) for candidate in run.choices.candidates for c in candidate.operands)
     graph.add_node(place)

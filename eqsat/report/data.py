@@ -156,7 +156,7 @@ def quotient(record: Record | None, base: Record | None, name: str) -> float | N
 
 
 def graph_figures(record: Record) -> GraphFigures:
-    """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
+    """Returns the figures of a record's graphs; bytes in flash that it does not have are None."""
     told = defaultdict[str, Any](lambda: None, record)
     flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
     footprint = Footprint(record["memory"].get("Sram", {}).get("peak"), *flash, record["memory"])
