@@ -1,8 +1,7 @@
-"""Random small graphs, on which rules of a user's own are tried.
+"""Random graphs, on which a user's own rules are tried; equal seeds give equal graphs.
 
-They have all integer operators of the op table, quantized as networks are, and few enough elements to be read.
-Equal seeds give equal graphs.
-`BLOCKS` add to graphs of INT16, too, which the tests make.
+They use all integer operators of the op table, quantized as in networks, and are small enough to be read.
+The tests also make graphs of INT16 from `BLOCKS`.
 
 >>> random_graph(7) == random_graph(7), random_graph(7) == random_graph(8)
 (True, False)
@@ -32,15 +31,12 @@ _SHAPES: tuple[Shape, ...] = (
     (4, 6),
     (2, 2, 3, 2, 4),
 )
-#: Elements of a tensor, at most, and operators of a graph, about.
+#: Most elements of a tensor, and about the fewest and the most operators of a graph.
 _LARGEST, _FEWEST, _MOST = 600, 3, 9
 
 
 class Builder:
-    """A graph under construction.
-
-    shapes, dtypes: of inputs. values: what later operators may read, the newest last.
-    """
+    """A graph under construction. shapes, dtypes: of inputs; values: what operators may read, the newest last."""
 
     def __init__(self, seed: int, shapes: Sequence[Shape] = _SHAPES, dtypes: Sequence[str] = ("INT8",)) -> None:
         self.rng, self.g = np.random.default_rng(seed), TensorGraph()
@@ -82,7 +78,7 @@ class Builder:
         return self.make("rescale", x, attrs=makers.rescale("INT32", in_zp=self.zero(self.dtype(x))))
 
     def narrow(self, x: int, down: int, dtype: str, **more: Any) -> int:
-        """Adds a RESCALE of sums to INT8 or INT16, divided by 2**down or a little more, perhaps per channel."""
+        """Adds a RESCALE of sums to INT8 or INT16, divided by 2**down to twice that, perhaps per channel."""
         count, bits = self.of(1, *self.shape(x)[-1:]), 15 if self.dtype(x) == "INT48" else 31
         scales = [self.draw_between(1 << bits - 1, (1 << bits) - 1) for _ in range(count)]
         how = {"out_zp": self.zero(dtype), "per_channel": count > 1, "scale32": bits == 31, **more}
@@ -178,7 +174,7 @@ def map_values(b: Builder, x: int) -> int:
 
 
 def combine(b: Builder, x: int) -> int:
-    """Adds an operator of two operands, of INT32 between RESCALEs or of bits."""
+    """Adds an operator of two operands: arithmetic on INT32 between RESCALEs, or a bitwise one."""
     op = b.of("add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
     if op.startswith("bitwise"):
         return b.add(op, x, b.partner(x))
@@ -258,7 +254,7 @@ def pick(b: Builder, x: int) -> int:
     return b.of(picked, b.add("scatter", values, indices, map_values(b, picked)))
 
 
-#: Blocks: each adds operators that read an INT8 or INT16 value, and returns the new value; as often as it is drawn.
+#: Blocks, each as often as its weight: they add operators that read an INT8 or INT16 value, and return the new value.
 BLOCKS: tuple[Callable[[Builder, int], int], ...] = (
     *[map_values] * 7,
     *[permute, join, cut, extend, convolve] * 3,

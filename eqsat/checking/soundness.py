@@ -1,6 +1,7 @@
 """The soundness checker: all e-nodes of one class of a saturated e-graph must agree to the bit.
 
 That is proved for every input where possible; other e-nodes are compared on samples.
+A rule is checked only on graphs on which it fires.
 
 >>> from eqsat.rules import RULES
 >>> g = TensorGraph()
@@ -9,9 +10,6 @@ That is proved for every input where possible; other e-nodes are compared on sam
 >>> checked = check(g, RULES)
 >>> checked.proved == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
 (True, True)
-
-It checks the project's own rules and those of users alike.
-A rule is checked only on graphs on which it fires.
 """
 
 from __future__ import annotations
@@ -35,8 +33,7 @@ from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, DType, GraphError, Type
 
-#: Elements of all e-nodes up to which an e-graph is proved.
-#: Terms take a few hundred bytes per element while they are made.
+#: Most elements of all e-nodes for a proof: terms take a few hundred bytes per element while they are made.
 _LARGEST = 1 << 24
 
 
@@ -45,11 +42,9 @@ class Proofs:
     """The equalities that are proved among the e-nodes of an e-graph.
 
     They hold for every input on which the source graph does not overflow.
-    equal: `id` of the e-nodes that equal the first e-node of their class that has a term.
-    That first e-node is among them.
-    undecided: {operator: number of its e-nodes that are not proved}.
+    equal: `id` of the e-nodes that equal the first e-node of their class that has a term, and of that one.
+    undecided: {operator: number of its e-nodes that are not proved}, without those that read a class without a term.
     "output" stands for outputs whose classes are not proved to have the source's values, as after a wrong removal.
-    E-nodes that are unreachable, because the class of an operand is empty, are not counted.
     """
 
     equal: set[int] = field(default_factory=set)
@@ -110,8 +105,7 @@ def visit(frozen: Frozen, values: dict[int, Any], keep: Collection[int]) -> Iter
     """Yields each e-node as soon as all its operands have values, including those on cycles.
 
     values: {class: value}; the caller adds the class of a yielded e-node if it can.
-    keep: the classes whose values are wanted.
-    Values of other classes are dropped when nothing remains to compare or to compute from them.
+    keep: the classes whose values are kept; others are dropped when no e-node is left to compare or compute with them.
     """
     readers: dict[int, list[ENode]] = {}
     missing: dict[int, int] = {}
@@ -153,10 +147,8 @@ class Unsound(AssertionError):
 class Checked:
     """An e-graph that passed the check.
 
-    evaluated: number of e-nodes that were proved or compared on samples.
-    Opaque operators and their readers have no value in numpy.
-    proved: number of e-nodes equal to the others of their class for every input.
-    undecided: {operator: number of its e-nodes that are not proved}, as in `Proofs`.
+    evaluated: number of e-nodes proved or compared on samples; opaque operators and their readers have no numpy value.
+    proved: number of e-nodes equal to the others of their class for every input. undecided: as in `Proofs`.
     """
 
     frozen: Frozen
@@ -171,19 +163,13 @@ def check(
     """Saturates a graph with rules and checks its e-graph.
 
     trials: samples on which e-nodes that are not proved are compared.
-    Raises Unsound, EngineError (also if a rule changes a type), and GraphError if the graph
-    itself cannot be evaluated.
+    Raises Unsound, EngineError (also if a rule changes a type), and GraphError if the graph cannot be evaluated.
     """
     return check_frozen(saturate(graph, rules, budget), trials)
 
 
 def check_frozen(frozen: Frozen, trials: int = TRIALS) -> Checked:
-    """Checks a saturated e-graph.
-
-    E-nodes are proved equal where possible, the others are compared on samples.
-    The classes of the outputs must have the source graph's values.
-    Raises Unsound and GraphError.
-    """
+    """Checks a saturated e-graph, also that outputs have the source graph's values. Raises Unsound and GraphError."""
     proofs = prove(frozen)
     graph, evaluated = frozen.source, len(proofs.equal)
     for given in samples(domains(graph), trials) if proofs.undecided else ():
@@ -197,10 +183,9 @@ def check_frozen(frozen: Frozen, trials: int = TRIALS) -> Checked:
 
 
 def _class_values(frozen: Frozen, inputs: Mapping[str, Array], proved: Collection[int]) -> tuple[dict[int, Array], int]:
-    """Returns ({class of an output: value}, number of e-nodes evaluated).
+    """Returns ({class of an output: value}, number of e-nodes evaluated). Raises Unsound if e-nodes of a class differ.
 
     inputs: {name: array}. proved: the `id` of e-nodes that need not be compared.
-    Raises Unsound if e-nodes of a class differ.
     """
     values: dict[int, Array] = {}
     origin: dict[int, ENode] = {}

@@ -7,12 +7,9 @@
     pack = eqsat.user_rules.load("my_rules.py")           # or "package.module", "my_rules.py:NAME", an entry point
     eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules))
 
-A module has RULES and may have GRAPHS: TensorGraphs on which its rules should fire.
-A function that returns a TensorGraph may stand for one.
-An installed package offers its module by an entry point in the group `eqsat.rules`.
-It is used only if it is named (`--user-rules NAME`).
-`load` runs the soundness checker on random graphs and on GRAPHS.
-Results of rules that pass are still compared on the TOSA reference model.
+A module has RULES and may have GRAPHS: TensorGraphs, or functions that return one, on which its rules should fire.
+An installed package offers its module by an entry point in the group `eqsat.rules`, which is used only if it is named.
+`load` runs the soundness checker on random graphs and on GRAPHS. Graphs made by rules that pass are still verified.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ from eqsat.tensor.ops import OPS
 USER_RULES = Registry("module of rules", "eqsat.rules", {})
 #: Number of random graphs on which rules are tried before they are used.
 GRAPHS = 40
-#: Why a rule is unsound that equates values of different types.
+#: The reason if a rule equates values of different types.
 _TWO_TYPES = "its two sides differ in shape or dtype"
 #: Limits of the e-graph of each graph.
 _BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
@@ -63,10 +60,8 @@ class Pack:
 class Report:
     """The result of checking a pack.
 
-    matches: {rule: number of its matches}. graphs: number of graphs tried.
-    unsound: {rule: why it is unsound}.
-    proved: number of e-nodes equal to the others of their class for every input.
-    undecided: {operator: number of its e-nodes that were compared on samples instead}.
+    matches: {rule: number of its matches}. graphs: number of graphs tried. unsound: {rule: why it is unsound}.
+    proved, undecided: sums of these fields of `Checked`.
     unproved: rules that fired on graphs of which less is proved with the pack's rules than without.
     """
 
@@ -89,10 +84,9 @@ def available() -> dict[str, str]:
 
 
 def find(name: str) -> Pack:
-    """Returns the rules that a name stands for, unchecked.
+    """Returns the rules that a name stands for, unchecked. Raises InputError and PluginError.
 
     name: an entry point, a module or a file, or one name in it (`file.py:NAME`).
-    Raises InputError and PluginError.
     """
     found = USER_RULES.find(name)
     module = isinstance(found, ModuleType)
@@ -121,10 +115,7 @@ def _graph(name: str, graph: TensorGraph | Callable[[], TensorGraph]) -> TensorG
 
 
 def load(name: str, graphs: int = GRAPHS) -> Pack:
-    """Returns the rules that a name stands for, checked on so many random graphs.
-
-    Raises InputError and PluginError, and UnsoundRules with a counterexample.
-    """
+    """Returns the rules of a name, checked on so many random graphs. Raises what `find` raises, and UnsoundRules."""
     pack = find(name)
     report = examine(pack, graphs)
     if report.unsound:
@@ -134,10 +125,7 @@ def load(name: str, graphs: int = GRAPHS) -> Pack:
 
 
 def places(names: Iterable[str]) -> list[str]:
-    """Returns what the names stand for: `file.py` or `module`, either with `:NAME`.
-
-    Raises InputError.
-    """
+    """Returns what the names stand for: `file.py` or `module`, either with `:NAME`. Raises InputError."""
     return [USER_RULES.place(name) for name in names]
 
 
@@ -154,9 +142,8 @@ def examine(
 ) -> Report:
     """Checks a pack on its own graphs, on `given` ones and on random ones.
 
-    Each graph is saturated with the pack's rules, and every e-node is proved or evaluated.
-    Graphs of the pack and given ones are saturated again together with all built-in rules.
-    Every fourth random graph is saturated with all built-in rules.
+    All are saturated with the pack's rules. Every fourth random graph is saturated with all built-in rules, too.
+    The pack's own graphs and given ones are saturated both without and with them.
     A rule that fails is left out of the graphs after it.
     progress: called with the number of each case.
     Raises PluginError if a function of the pack fails, and InputError for a graph on which eqsat itself fails.
@@ -221,10 +208,7 @@ def _is_verdict(error: Exception | None) -> bool:
 def _failure(
     pack: Pack, name: str, graph: TensorGraph, rules: Sequence[Rule], ours: bool, error: Exception
 ) -> InputError:
-    """Returns the error to raise where a function of the pack, or eqsat itself, fails on a graph.
-
-    name: of the graph.
-    """
+    """Returns the error to raise where a function of the pack, or eqsat itself, fails on the graph called `name`."""
     cause = error.__cause__ or error if isinstance(error, ExternError) else error
     said = f"{type(cause).__name__}: {cause}"
     if isinstance(error, ExternError) and not error.name.startswith("eqsat."):
@@ -245,10 +229,9 @@ def _place(error: BaseException) -> str:
 
 
 def _blame(report: Report, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
-    """Records the rules that fail alone, each with the smallest part of the graph on which it does.
+    """Records each rule that fails alone, with the smallest part of the graph on which it does, or else the first rule.
 
-    If none fails alone, it blames the first rule.
-    The match that refuted a rule counts also where the e-graph was lost.
+    A rule that fails counts as one that matched, even if the e-graph with its matches was lost.
     """
     analyses = [r for r in rules if r.analysis]
     for rule in (r for r in rules if not r.analysis):

@@ -1,4 +1,4 @@
-"""What `eqsat compile` and `eqsat optimize` do alike: check the places, search, show the answer and write it."""
+"""What `eqsat compile` and `eqsat optimize` do alike: check the places, search, show the result and write it."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class Answer:
     """What one of the commands found.
 
     whole: its verdicts, warnings and figures; results: of the delegates, by name.
-    content: of the output; about: more about it.
-    record: the figures as a JSON object.
+    content: of the output; about: more about it. record: the figures as a JSON object.
     compared: the figures before and after, by their names; bound: the fewest cycles that these graphs need.
     complete: whether eqsat's own search gave all of it.
     save: saves the runs of the search; page: arguments of `write_page`.
@@ -92,13 +91,12 @@ def answer(
     work: Callable[[T, Target, Options, Interruption, Work], Answer],
     inputs: Sequence[Path],
 ) -> None:
-    """Does the work of a command on `subject`, and shows and writes its answer.
+    """Does the work of a command on `subject`, and shows and writes what it found. Raises typer.Exit.
 
     failing: what could not be done if the command fails.
     read: checks and returns the command's own input, or raises InputError.
     work: searches, and shows what it does; may raise any exception.
     inputs: the files that are read, which no output may replace.
-    Raises typer.Exit.
     """
     quiet()
     failing = f"{subject} {failing} {job.target}"
@@ -107,10 +105,10 @@ def answer(
         _check_places(job, target, inputs)
         given, chosen, interruption = read(), options(), Interruption()
         if job.save or job.report:
-            chosen = replace(chosen, remember=False)  # both are of the search
+            chosen = replace(chosen, remember=False)  # both show the search, and a remembered result has none
         with working(f"{subject} for {job.target}") as progress, ends_search_first(interruption.ask):
             found = work(given, target, chosen, interruption, progress)
-    if not job.as_json:  # before anything is written: who has no room for it has the figures
+    if not job.as_json:  # before anything is written, so that a full disk does not cost the figures
         _show(found, f"{subject} on {job.target}, Vela {found.whole.vela}", chosen, job.brief)
     fits = not any(r.nearest for r in found.results.values())
     figures = {**found.record, "configuration": target.configuration, "options": chosen.record(), "fits": fits}
@@ -147,7 +145,7 @@ def _check_places(job: Job, target: Target, inputs: Sequence[Path]) -> None:
 
 
 def _show(found: Answer, title: str, chosen: Options, brief: bool) -> None:
-    """Prints an answer: its figures, details of the search, warnings and the verdicts; if brief, warnings alone."""
+    """Prints the figures, details of the search, warnings and the verdicts; if brief, only the warnings."""
     from eqsat.options.options import PARETO
     from eqsat.report.compiled import points
     from eqsat.search.figures import equality, summary, tables, verdict

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 #: Exit codes, each with one meaning in all commands (docs/commands.md).
 REFUTED, BAD_INPUT, FAILED, NOT_AS_ASKED, UNDECIDED = 1, 2, 3, 4, 5
 
-#: Number of the schema of printed JSON, in the key "schema".
-#: Keys may be added under one number, but none is renamed or removed.
+#: Number of the schema of printed JSON. Keys may be added under one number, but none is renamed or removed.
 SCHEMA = 1
 
 
@@ -211,7 +210,7 @@ def failures(what: str, known: Mapping[str, Any] | None = None) -> Iterator[None
         raise fail(str(e), BAD_INPUT, known) from e
     except LoweringError as e:
         raise fail(f"{what}: {e}", FAILED, known) from e
-    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
+    except Exception as e:  # noqa: BLE001 - reported in words, also where there is no memory to import what is needed
         raise fail(f"{what}: {causes(e)}", FAILED, known) from e
 
 

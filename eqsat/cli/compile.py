@@ -76,7 +76,7 @@ def _compile(
         from eqsat.ground.registry import load
 
         progress.show(f"importing {place}")
-        load(place)  # a name that is not there is told before ExecuTorch takes its seconds
+        load(place)  # a name that is not there is reported before ExecuTorch takes its seconds
     progress.show("importing ExecuTorch")
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 

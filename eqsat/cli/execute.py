@@ -39,7 +39,7 @@ def execute(
                 runpy.run_module(name, run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(name, run_name="__main__")
-    except Exception as e:  # noqa: BLE001 - the script's own, told as Python tells it
+    except Exception as e:  # noqa: BLE001 - the script's own error, printed as Python prints it
         inside = [
             f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__ and "runpy" not in f.filename
         ]

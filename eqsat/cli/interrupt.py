@@ -53,10 +53,7 @@ def on_interrupt_say(message: str) -> None:
 
 @contextmanager
 def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
-    """Within it the first SIGINT only ends the search.
-
-    end: ends the search and returns whether it did; may be called several times.
-    """
+    """Within it the first SIGINT only ends the search. end: ends it and returns whether it did; may be called twice."""
     global _end_search
     _end_search, before = end, _end_search
     try:
@@ -69,7 +66,7 @@ def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
 def stops_command() -> Iterator[None]:
     """Within it SIGINT ends the process with exit code 130, unless it is ignored, as in a shell's background jobs.
 
-    In other threads than the main one nothing changes.
+    Outside the main thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield

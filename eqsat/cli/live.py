@@ -1,8 +1,7 @@
 """Shows the work of a command on a terminal: the stage, the delegate, the fewest cycles so far.
 
-eqsat's modules only log (`logging.getLogger("eqsat")`).
-A record of the level INFO may have `delegate` ("forward/0"), `number` and `total`, `stage`, and `cycles`.
-These become one live line on a terminal, and elsewhere a line per delegate and per improvement.
+eqsat's modules only log. A record of the level INFO may have `delegate` ("forward/0"), `number` and `total`, `stage`,
+and `cycles`. These become one live line on a terminal, and elsewhere a line per delegate and per improvement.
 `-v` shows the records themselves with time and place, `-vv` also those of the level DEBUG, `-q` nothing.
 The output of ExecuTorch, PyTorch and Vela, also of native code, is kept from the terminal but for `--debug`.
 """

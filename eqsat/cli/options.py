@@ -20,8 +20,7 @@ from eqsat.store.local import VARIABLE
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-#: Makes the options of a command line.
-#: Raises InputError for an unknown name and for rules that fail their check.
+#: Makes the options of a command line. Raises InputError for an unknown name and for rules that fail their check.
 OptionsMaker = Callable[[], "Options"]
 #: Options below the headings of `--help`.
 _search, _decides, _equality = (
@@ -127,9 +126,9 @@ OPTIONS = dict(inspect.signature(_options, eval_str=True).parameters)
 
 
 def takes(**makers: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replaces parameters of a command, by name, by the parameters of functions that make their values.
+    """Replaces parameters of a command, by name, by those of functions that make their values.
 
-    The command gets such a function with all its arguments.
+    The command gets each of these functions with its arguments bound.
     """
     parts = {name: inspect.signature(maker, eval_str=True).parameters.values() for name, maker in makers.items()}
 

@@ -4,9 +4,9 @@
     print(explanation.text())
     print(explanation.op_text(57))  # the chain of rules for node 57, with shapes
 
-The saturation is repeated and every step is recorded, which takes a few times as long.
-A proof is a chain of instances of named rules between the e-node of the source and the chosen e-node.
-E-nodes below the left side of an instance are proved, too, from earlier steps only.
+The saturation is repeated and every step is recorded, which takes a few times as long. A proof is a chain of instances
+of named rules between the e-node of the source and the chosen e-node. The e-nodes that an instance assumes are proved,
+too, from earlier steps only.
 """
 
 from __future__ import annotations
@@ -133,10 +133,7 @@ class Explanation:
         }
 
     def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
-        """Returns the explanation of one operator as a JSON object.
-
-        paths: whether its alternatives have path costs, which take an extraction each.
-        """
+        """Returns the explanation of an operator as a JSON object. paths: with path costs, an extraction each."""
         v = self.op(node)
         out = {
             **{f.name: getattr(v, f.name) for f in fields(v)},

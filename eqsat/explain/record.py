@@ -27,7 +27,7 @@ from eqsat.tensor.types import Type
 
 # The congruence closure of logged instances: what is equal since when, and why.
 #
-# A term is the e-node that made a class, and has its number; each class that ever was has one.
+# Each class that ever was has a term: the e-node that made it, under the number of the class.
 # Two terms are equal by an instance of a rule, or because they are calls of equal operands.
 # Each equality has a time, and needs only those before it, so that no proof is circular.
 
@@ -68,8 +68,8 @@ class Link(NamedTuple):
 class Proof:
     """A proof that `start` equals `end`.
 
-    links: links in order, each with the proofs of the e-nodes that it needs.
-    needs: the proofs for the last rewriting to `end`.
+    links: links in order, each with the proofs that it needs.
+    needs: proofs that the operands of the last link's end equal those of `end`.
     """
 
     start: Row
@@ -102,8 +102,7 @@ class Proof:
 class Closure:
     """Terms and their equalities.
 
-    terms: {class: the e-node that made it, as it was then}.
-    equalities: those that made two classes one, by time.
+    terms: {class: the e-node that made it, as it was then}. equalities: those that made two classes one, by time.
     """
 
     def __init__(self) -> None:
@@ -168,14 +167,14 @@ class Closure:
         return Row(row.function, row.attributes, operands, self.find(row.cls, time))
 
     def prove(self, first: int, end: Row) -> Proof:
-        """Returns the chain from a term to an e-node of its class, by the first equalities, or raises KeyError."""
+        """Returns the proof, by the first equalities, that a term equals an e-node of its class. Raises KeyError."""
         proof = self._prove_between(first, self._calls[self.at(end)[:3]], end)
         while self._open:
             self._fill(*self._open.pop())
         return proof
 
     def _prove_between(self, first: int, last: int, end: Row) -> Proof:
-        """Returns the proof that two terms are equal; `end` is a call of the last one with operands that are equal."""
+        """Returns the proof that two terms are equal; `end` is the last one, perhaps with other, equal operands."""
         key = first, last, end
         if key not in self._proofs:
             self._proofs[key] = Proof(self.terms[first], end)
@@ -259,13 +258,10 @@ class ExplainError(InputError):
 
 
 class Record:
-    """The terms of a saturation, and the proofs of their equalities.
+    """The terms of a saturation of `source`, and the proofs of their equalities. Raises EngineError.
 
-    source: the graph that is saturated.
-    loaded: {node of the source: its term}.
-    nodes: {class: nodes of the source in it}.
+    loaded: {node of the source: its term}. nodes: {class: nodes of the source in it}.
     values: the attributes of e-nodes, by number.
-    Raises EngineError.
     """
 
     def __init__(self, source: TensorGraph, rules: Sequence[Rule], budget: Budget):
@@ -336,10 +332,7 @@ class Record:
         return f"{what}({', '.join(inner)})" if inner else what
 
     def row(self, e: ENode, t: Type, operands: Sequence[int]) -> Row | None:
-        """Returns the final form of an e-node of type `t` of another saturation, None if there is none.
-
-        operands: its operands in this record.
-        """
+        """Returns the final form of an e-node of another saturation, or None. operands: its operands in this record."""
         value: LeafValue | Move | Call
         if e.op in ("input", "const"):
             name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))

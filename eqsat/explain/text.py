@@ -14,13 +14,11 @@ from eqsat.tosa.locations import Origins
 if TYPE_CHECKING:
     from eqsat.explain import Explanation
 
-#: Most rules in a line of the overview.
+#: Most rules, and most nodes, in a line.
 _RULES = 4
-#: Most nodes in a line of the overview.
 _NODES = 3
-#: Most proofs written out for one operator.
+#: Most proofs, and most alternatives, of one operator.
 _PROOFS = 40
-#: Most alternatives listed for one operator.
 _ALTERNATIVES = 12
 #: Most origins in a line.
 _ORIGINS = 3

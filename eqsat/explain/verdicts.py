@@ -34,12 +34,10 @@ VERDICTS = {
 class Verdict:
     """The verdict on one operator of the source graph.
 
-    verdict: one of VERDICTS.
-    now: the operator that replaces it.
+    verdict: one of VERDICTS. now: the operator that replaces it.
     cycles, cycles_now: Vela's cycles in the whole graphs; calibrated, calibrated_now: calibrated ones.
-    None means that it has no row of its own, since it is free or runs as part of another operator.
-    written: the TOSA operators, if a movement takes several.
-    shown_at: nodes that needed its value, or the node itself.
+    They are None if it has no row of its own, since it is free or runs as part of another operator.
+    written: the TOSA operators, if a movement takes several. shown_at: nodes that needed its value, or the node itself.
     proofs: proofs that the values of `shown_at` equal those that are computed now.
     """
 
@@ -73,7 +71,7 @@ class Added(NamedTuple):
     origins: Origins
 
 
-#: Vela's and calibrated cycles of an operator; None if it is free, or runs as part of another one.
+#: Vela's and calibrated cycles of an operator, as in a Verdict.
 _Cycles = tuple[int | None, int | None]
 _FREE: _Cycles = None, None
 
@@ -148,7 +146,7 @@ class Verdicts:
         ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
-        """Returns the candidates for the value of a node: operator, operands, own cycles, and whether it is chosen."""
+        """Returns the candidates for the value of a node, as `Explanation.alternatives`, but not sorted."""
         position, handle = self.position, self.choices.frozen.handle
         cls = position.get(handle[n])
         if cls is None:
@@ -211,17 +209,17 @@ class Verdicts:
                 out[n] = waiting[k].popleft()
 
     def _in_place(self, row: Row, cls: int) -> Any:
-        """Returns the key of an operator of one kind for one value."""
+        """Returns the key of an operator by its kind and the class of its value."""
         value = self.record.value(row)
         return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
 
     def _exactly(self, row: Row, cls: int) -> Any:
-        """Returns the key of one operator with its attributes, dtype and number of elements."""
+        """Returns the key of an operator by its attributes, dtype and number of elements."""
         t = self.record.type_of(cls)
         return row[:2], t.dtype, t.elements
 
     def _roughly(self, row: Row, cls: int) -> Any:
-        """Returns the key of one operator with dtype and sorted dims; None for a movement, which is of one place."""
+        """Returns the key of an operator by its kind, dtype and sorted dims; None for a movement."""
         value, t = self.record.value(row), self.record.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
 
@@ -270,7 +268,7 @@ class Verdicts:
 
 
 #: E-nodes of a choice graph up to which costs without an operator are extracted by `portfolio`.
-#: Of `examples/upscale.tosa` on U85, greedy extraction tells up to 8,391 cycles too many.
+#: Of `examples/upscale.tosa` on U85, greedy extraction reports up to 8,391 cycles too many.
 _THOROUGH = 5_000
 #: Seconds of such an extraction.
 _SECONDS = 1.0
@@ -280,8 +278,7 @@ _SECONDS = 1.0
 class Removal:
     """The cost of the graph without one operator.
 
-    extra: additional cycles by the run's prices, None if the graph needs the operator.
-    instead: the operators that replace it.
+    extra: additional cycles by the run's prices, None if the graph needs the operator. instead: its replacements.
     """
 
     extra: float | None

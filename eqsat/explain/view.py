@@ -1,7 +1,4 @@
-"""The e-graph as a picture: a box per class with its candidates and their cycles, as JSON or SVG.
-
-It shows the classes of the choice, or every class within a distance of a node; constants are left out.
-"""
+"""The e-graph as a picture, without constants: a box per class with its candidates and cycles, as JSON or SVG."""
 
 from __future__ import annotations
 
@@ -16,11 +13,9 @@ from eqsat.ground import drawing
 from eqsat.ground.drawing import Edge, Look
 from eqsat.search.result import Run
 
-#: Most candidates in a box.
+#: Most candidates in a box, most boxes in a region, and most characters in a line.
 _CANDIDATES = 5
-#: Most boxes in a region.
 _LARGEST = 120
-#: Most characters in a line.
 _LINE = 46
 #: Sizes of the picture, in pixels.
 _LOOK = Look(width=300, line=14, first=13, last=9, gap_x=26, gap_y=34, centred=False)
@@ -68,10 +63,7 @@ def whole(run: Run) -> View:
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
-    """Returns the view of the classes within `radius` edges, of all candidates, of a node of the source.
-
-    Raises KeyError for a node that is in no class.
-    """
+    """Returns the view of all classes within `radius` edges of a source node. Raises KeyError if it is in no class."""
     place = {c: i for i, c in enumerate(run.choices.classes)}[run.choices.frozen.handle[node]]
     graph = nx.Graph((candidate.cls, c) for candidate in run.choices.candidates for c in candidate.operands)
     graph.add_node(place)
@@ -86,7 +78,6 @@ def _constant(run: Run, cls: int) -> bool:
 
 
 def _view(run: Run, wanted: Iterable[int], left_out: int = 0) -> View:
-    """Returns the view of these classes."""
     choices = run.choices
     shown = sorted(c for c in wanted if not _constant(run, c))
     names: dict[int, list[int]] = {}

@@ -36,8 +36,7 @@ def write_page(
     """Writes the page of a result, of a saved run, or of several delegates by name.
 
     rules: the user's own rules that took part.
-    facts: further facts at the top of the page, by name.
-    warnings: shown above everything else.
+    facts: further facts at the top of the page, by name. warnings: shown above everything else.
     Raises OutputError if the place is not writable.
     """
     logger.info("writing the report", extra={"stage": "report"})
@@ -129,8 +128,7 @@ _PROOFS = (
     "Proofs, and the cost of what was not taken, of the changed operators of the most cycles; `eqsat explain RUN NODE` "
     "tells the same of every other one of a saved run."
 )
-#: Operators, of the most cycles, that are shown with proof and costs of alternatives.
-#: Each takes an extraction.
+#: Operators, of the most cycles, that are shown with proof and costs of alternatives, which take an extraction each.
 _WRITTEN_OUT = 6
 
 
@@ -169,7 +167,6 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
 
 
 def _totals(delegates: Sequence[Sides]) -> Table:
-    """Returns the table of delegates."""
     rows = []
     for d in delegates:
         old, new = d.first.figures if d.first else GraphFigures(), d.after.figures

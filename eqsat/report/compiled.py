@@ -36,8 +36,7 @@ class Side:
 
     name: "stock", "explicit", or "eqsat" for the chosen one; BEFORE for the only one beside it.
     names: nodes by the name of the tensor in a row's source.
-    rows: Vela's table with the origins and lower bound of each operator; empty if not known.
-    Its cycles may be calibrated ones.
+    rows: Vela's table, perhaps with calibrated cycles, with the origins and lower bound of each operator, or empty.
     origins: PyTorch operators by node, as far as they are known.
     """
 
@@ -74,9 +73,8 @@ class Sides:
     """The graphs of a delegate.
 
     before: the graphs that there would be without eqsat, stock's first.
-    record: the figures, as in `Result.record`.
+    record: the figures, as in `Result.record`. run: the search, None if no alternative was found.
     calibrated: whether cycles of rows are calibrated; else they are Vela's.
-    run: the search, None if no alternative was found.
     """
 
     name: str
@@ -116,7 +114,7 @@ class Sides:
 
     @property
     def whose(self) -> str:
-        """Whose cycles those of operators are, in words."""
+        """The kind of the operators' cycles, in words."""
         return "calibrated" if self.calibrated else "Vela's"
 
     @property

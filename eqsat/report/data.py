@@ -102,10 +102,7 @@ class RecordedRun:
         return {m: x for m in self.models if (x := figure(m, target, configuration, *more)) is not None}
 
     def peer(self, model: str, target: str) -> Record | None:
-        """Returns the best of stock, stock at its best, and LiteRT that leaves nothing to the CPU.
-
-        It is None if this run has only stock.
-        """
+        """Returns the best of stock, stock-best and LiteRT, without CPU operators; None if stock is the only one."""
         if not {BEST, LITERT} & set(self.configurations):
             return None
         peers = (self._whole(model, target, c) for c in (STOCK, BEST, LITERT) if self.stock(model, target, c))
@@ -159,7 +156,7 @@ def quotient(record: Record | None, base: Record | None, name: str) -> float | N
 
 
 def graph_figures(record: Record) -> GraphFigures:
-    """Returns the figures of a record's graphs; bytes in flash that it does not tell are None."""
+    """Returns the figures of a record's graphs; bytes in flash that it does not have are None."""
     told = defaultdict[str, Any](lambda: None, record)
     flash = told["command_bytes"], told["encoded_weight_bytes"], told["pte_bytes"]
     footprint = Footprint(record["memory"].get("Sram", {}).get("peak"), *flash, record["memory"])
@@ -197,10 +194,8 @@ class RunComparison:
     """The comparison of a new run with an old one.
 
     changes: those by more than `noise`, the worst first.
-    only_new, only_old: number of cells that only that run has.
-    common: number of cells that both have.
-    noise: the share of cycles by which a cell may differ.
-    vela: the versions of Vela of the new run and of the old one.
+    only_new, only_old, common: number of cells that only one run has, and that both have.
+    noise: as for `compare`. vela: the versions of Vela of the new run and of the old one.
     """
 
     changes: tuple[Change, ...]

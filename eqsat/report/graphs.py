@@ -45,8 +45,7 @@ def list_shown(graph: TensorGraph) -> list[int]:
 class NodeFacts:
     """Facts of an operator besides the graph.
 
-    cycles: Vela's; None if it is free or runs as part of another operator.
-    share: of all cycles.
+    cycles: Vela's; None if it is free or runs as part of another operator. share: of all cycles.
     modules, origins: the PyTorch modules and nodes that it stands for.
     """
 

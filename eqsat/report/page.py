@@ -1,4 +1,4 @@
-"""The one maker of pages: sections of tables, bars and graphs, which one template shows in a file of its own."""
+"""Pages: sections of tables, bars and graphs, which one template shows in a file of its own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Tiles:
 class Bars:
     """Bars on one scale, each of parts of several colours.
 
-    rows: (name, length by part, figure at the bar's end).
-    colours: by part; the legend has the parts that occur.
+    rows: (name, length by part, figure at the bar's end). colours: by part; the legend has the parts that occur.
     """
 
     title: str
@@ -43,8 +42,7 @@ class Bars:
 class View:
     """Graphs side by side.
 
-    before: (name, picture) of those that may stand on the left, the first one shown.
-    after: the same of the right one.
+    before, after: (name, picture) of those that may stand on the left, the first one shown, and of the right one.
     files: contents by name that the reader can keep, for Model Explorer.
     """
 
@@ -79,7 +77,7 @@ Part = Tiles | Bars | View | Text | Note | Table
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section with a link at the top of the page; without a title it only goes on."""
+    """A section with a link at the top of the page; without a title it continues the one before."""
 
     title: str
     parts: Sequence[Part]

@@ -81,10 +81,9 @@ def write(choices: Choices) -> dict[str, bytes]:
 
 
 def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -> Choices:
-    """Returns the choices that `write` wrote, with their e-graph.
+    """Returns the choices that `write` wrote, with their e-graph. Raises KeyError, ValueError and others if damaged.
 
     copies: the copies that the target's defects need.
-    Raises KeyError, ValueError and others if a file is damaged.
     """
     data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])

@@ -26,10 +26,8 @@ from eqsat.vela.defects import Copy, remedies
 from eqsat.vela.facts import PACKAGE
 from eqsat.vela.table import Row
 
-# The directory of a saved run: data files with a manifest.
-#
-# It is written whole or not at all, and read only if nothing is missing or changed: manifest.json holds the format's
-# name and version, the caller's information, the size and SHA-256 of every file, and a SHA-256 of itself.
+# The directory is written whole or not at all, and read only if nothing is missing or changed: manifest.json holds the
+# format's name and version, the caller's information, the size and SHA-256 of every file, and a SHA-256 of itself.
 
 FORMAT, VERSION = "eqsat-run", 3
 MANIFEST = "manifest.json"

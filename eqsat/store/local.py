@@ -26,11 +26,9 @@ from eqsat.ground.files import InputError, is_special
 
 #: The environment variable of the setting.
 VARIABLE = "EQSAT_CACHE"
-#: The prefix of a URL to which nothing is written.
 _READ_ONLY = "read-only:"
-#: The name of the store in a directory.
+#: The name of the store in a directory, and the suffix of a place that is a file.
 _FILE = "store.sqlite"
-#: The suffix of a place that is a file.
 _SUFFIX = ".sqlite"
 #: The first bytes of every SQLite database that is not empty (sqlite.org/fileformat.html).
 _MAGIC = b"SQLite format 3\0"
@@ -45,11 +43,7 @@ _OTHER_TABLE = re.compile(rb"create (virtual )?table (?!entries\b)", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The places of the store.
-
-    file: the store on this machine
-    url : the shared store, "" if there is none
-    """
+    """The places of the store. file: on this machine; url: of the shared store, "" if there is none."""
 
     file: Path
     url: str = ""
@@ -57,10 +51,7 @@ class Setting:
 
     @staticmethod
     def of(text: str | Path | None = None) -> Setting:
-        """Returns the setting that `text`, else the environment describes, else the user's cache directory.
-
-        Raises InputError for a text that is no setting.
-        """
+        """Returns the setting in `text`, else in VARIABLE, else the default. Raises InputError if it is wrong."""
         given = str(text or os.environ.get(VARIABLE) or "")
         local: list[str] = []
         shared: list[str] = []
@@ -95,7 +86,7 @@ class Setting:
 def check_file(path: Path) -> None:
     """Raises InputError for a file that is something else, such as a pipe or a database with tables of others."""
     with suppress(OSError):
-        special = [p for p in (path, *path.parents) if is_special(p)]  # to open a pipe waits for its other end
+        special = [p for p in (path, *path.parents) if is_special(p)]  # opening a pipe waits for its other end
         if special or _is_another(path):
             place = special[0] if special else path
             raise InputError(f"{place} is no store of eqsat: choose another place for the cache, or remove it")
@@ -145,11 +136,7 @@ _TABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of entries.
-
-    entries: how many are kept
-    bytes  : total size that is kept (0: bytes are not counted)
-    """
+    """One kind of entries. entries: how many are kept; bytes: how many bytes are kept in all, 0 for no limit."""
 
     name: str
     entries: int

@@ -1,4 +1,4 @@
-"""The store for all users: the one on this machine, and behind it the one that a team shares."""
+"""The store that eqsat uses: the one on this machine, and behind it the one that a team shares."""
 
 from __future__ import annotations
 
@@ -17,12 +17,6 @@ from eqsat.ground.files import InputError, OutputError, beside, check_input, pla
 from eqsat.ground.packed import UnpackError, pack_json, unpack_json
 from eqsat.store.local import FAILURES, LARGEST, MARK, Kind, LocalStore, Setting, check_file, is_valid, mark
 
-# A store that a team shares: a folder, an HTTP server or a bucket that fsspec reaches.
-#
-# An entry is a file `KIND/NAME` that is written once: a checksum of name and bytes, and the bytes.
-# Nothing is listed or locked, and damaged entries are ignored.
-# A store that fails once is not used again by this process.
-
 #: The first bytes of an entry; they change with the format.
 _HEAD = b"eqsat 1\n"
 #: Seconds for one entry, after which the store counts as unreachable.
@@ -32,9 +26,11 @@ T = TypeVar("T")
 
 
 class SharedStore:
-    """Entries by name at a URL.
+    """A store that a team shares: a folder, an HTTP server or a bucket that fsspec reaches.
 
-    failure: why the store is not used any more, "" while it is.
+    An entry is a file `KIND/NAME`, written as a whole: a checksum of name and bytes, and the bytes.
+    Nothing is listed or locked. A store that fails once is not used again by this process.
+    failure: why it is not used any more, "" while it is.
     """
 
     def __init__(self, url: str, read_only: bool) -> None:
@@ -113,7 +109,7 @@ def get_shared_store(url: str, read_only: bool) -> SharedStore:
 
 #: Prices of units, by `cost_models.cache`.
 PRICES = Kind("price", 400_000)
-#: Answers to whole graphs.
+#: Results of whole graphs.
 ANSWERS = Kind("answer", 4_000, 256 << 20)
 KINDS = (PRICES, ANSWERS)
 #: Entries that are copied at once.
@@ -121,12 +117,9 @@ _BATCH = 2_000
 
 
 class Store:
-    """Entries of all kinds by name.
+    """Entries of all kinds by name. local: the store on this machine; shared: the team's store, or None.
 
-    The team's store has those that were asked for at once as one batch, under a name of all their names.
-
-    local : the store on this machine
-    shared: the team's store, or None
+    The team's store has the entries that one `get` asks for as one batch, under a name made of all their names.
     """
 
     def __init__(self, place: str | Path | None = None) -> None:
@@ -188,7 +181,6 @@ class Store:
 
 
 def _batch_name(kind: Kind, names: Iterable[str]) -> str:
-    """Returns the name of the batch of entries with these names."""
     return f"{kind.name}/{digest(name.encode() for name in sorted(set(names)))}"
 
 
@@ -218,7 +210,7 @@ def export(store: LocalStore, path: Path) -> int:
 
 
 def import_entries(store: LocalStore, path: Path) -> tuple[int, int]:
-    """Takes over the entries of such a file, each checked, and returns (taken, refused).
+    """Takes over the entries of an exported file, each checked, and returns (taken, refused).
 
     Raises InputError for another file, and for a damaged one after taking over the entries that could be read.
     """
