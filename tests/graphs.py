@@ -56,6 +56,12 @@ def channel_shuffle(groups: int = 2) -> TensorGraph:
     return outputs(y.layer(8, seed=4))
 
 
+def shared_rescale(size: int = 4) -> TensorGraph:
+    """Two sums of the same values, which share one RESCALE to INT32 each, as no graph from ExecuTorch has it."""
+    x, y = (v.rescale("INT32", shift=20) for v in inputs(f"x:INT8[1,{size},{size},8] y:INT8[1,{size},{size},8]"))
+    return outputs((x + y).rescale("INT8", shift=42), (x - y).rescale("INT8", shift=42))
+
+
 def recomputed() -> TensorGraph:
     """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph
     shares what is equal."""

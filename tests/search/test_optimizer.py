@@ -30,7 +30,16 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import U55, U85, channel_shuffle, compile_graph, residual, transposed_relus, transposes
+from tests.graphs import (
+    U55,
+    U85,
+    channel_shuffle,
+    compile_graph,
+    residual,
+    shared_rescale,
+    transposed_relus,
+    transposes,
+)
 from tests.planted import RAISES, RETYPED
 from tests.random_graphs import PROFILES, random_graph
 from tests.sweeps import some
@@ -338,10 +347,7 @@ def test_a_rescale_from_int32_to_int32_of_the_input_does_not_end_the_search(targ
 
 
 def test_a_stock_graph_that_breaks_a_guard_is_told() -> None:
-    """Two sums of the same values, which share one RESCALE to INT32 each."""
-    xs = inputs("x:INT8[1,16,16,8] y:INT8[1,16,16,8]")
-    one, two = (x.rescale("INT32", shift=20) for x in xs)
-    shared = outputs((one + two).rescale("INT8", shift=42), (one - two).rescale("INT8", shift=42))
+    shared = shared_rescale(16)
     result = optimized(shared, stock=shared, cost_model=REFUSING, binary_time_limit=0)
     assert (result.chosen, result.stock_verified) == ("stock", True)
     assert "stock ExecuTorch is used though it breaks a guard" in result.warnings[-1]
