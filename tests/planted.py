@@ -28,8 +28,6 @@ x, y = symbols("x y", Value)
 
 #: A pointwise op dropped, where types fit.
 DROPPED = rule("dropped", f(x), x, where=same_type(LHS, x), family="test")
-#: A movement dropped, where types fit.
-UNMOVED = rule("unmoved", m(x), x, where=same_type(LHS, x), family="test")
 #: A movement dropped: a class with two types stops egglog.
 RETYPED = rule("retyped", m(x), x, family="test")
 #: A function that raises.

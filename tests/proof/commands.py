@@ -451,10 +451,10 @@ def _case(
 
 
 @st.composite
-def _output85(draw: st.DrawFn, shape: HWC, own: bool, e: Element | None = None) -> Output:
+def _output85(draw: st.DrawFn, shape: HWC, own: bool) -> Output:
     transpose = draw(st.sampled_from([core.ActivationTranspose.HWC] * 6 + list(core.ActivationTranspose)))
     after = tuple(shape[k] for k in transpose.axes)
-    m = draw(feature_maps(_OFM, after, e))
+    m = draw(feature_maps(_OFM, after))
     ranges = [r85.ActivationClipRange.B16] * 3 + [r85.ActivationClipRange.NONE]
     functions = [r85.ActivationFunction.LUT_NONE] * 4 + [f for f, (_, result) in TABLES.items() if result == m.element]
     functions += [draw(st.sampled_from(r85.ActivationFunction))]
