@@ -178,9 +178,8 @@ def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:
 
 @pytest.mark.slow
 def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> None:
-    result = optimize_tosa(
-        a16w8.explicit(model.target.accelerator), model.target, options=Options(cache=tmp_path / "p", effort=1)
-    )
+    given, options = a16w8.explicit(model.target.accelerator), Options(cache=tmp_path / "p", effort=1)
+    result = optimize_tosa(given, model.target, options=options)
     assert (result.chosen, result.searched, result.verified) == ("eqsat", True, True)
     # on U85 Vela does not compile strides above 3 with padding behind a SLICE rightly (`wide_strides_of_a_slice` of its
     # defects)

@@ -30,9 +30,8 @@ BRIEF = Options(effort=0, remember=False, binary_time_limit=0)
 
 def split() -> Network:
     """A convolution whose halves an operator reads that no NPU has."""
-    return Network(
-        lambda self, x: torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2), conv=torch.nn.Conv2d(4, 8, 1)
-    )
+    conv = torch.nn.Conv2d(4, 8, 1)
+    return Network(lambda self, x: torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2), conv=conv)
 
 
 def cached() -> ExportedProgram:

@@ -83,11 +83,9 @@ def test_the_objective_decides_between_cycles_and_sram() -> None:
 
 def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
     decision = Decision("sram", MemoryLimits(100, 100), 50)
-    ranked = sorted(
-        [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)], key=decision.rank
-    )
-    assert ranked[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
-    assert sorted(ranked, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
+    figures = [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)]
+    assert sorted(figures, key=decision.rank)[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
+    assert sorted(figures, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
 
 
 @pytest.mark.parametrize("objective", ["cycles", "sram"])
@@ -334,8 +332,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "small", "least"),
-    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("binary_time_limit", -5, 0)],
+    ("field", "small", "least"), [("time_limit", -1.0, 0), ("rounds", 0, 1), ("binary_time_limit", -5, 0)]
 )
 def test_a_budget_is_a_number_that_is_large_enough(field: str, small: float, least: int) -> None:
     for value, said in ((small, f"{small:g}: give at least {least}"), ("5", "'5': give a number")):

@@ -50,14 +50,10 @@ IMAGE = "x:INT8[1,16,16,16]"
 REFUSING = "tests.planted_costs:Refusing"
 #: What is said of a stock graph that differs.
 OTHER = "what stock ExecuTorch makes of this delegate computes something else"
+Stock = TensorGraph | bytes | Callable[[], bytes]
 
 
-def optimized(
-    explicit: TensorGraph,
-    target: Target = U55,
-    stock: TensorGraph | bytes | Callable[[], bytes] | None = None,
-    **options: Any,
-) -> Result:
+def optimized(explicit: TensorGraph, target: Target = U55, stock: Stock | None = None, **options: Any) -> Result:
     """The answer for a graph, with little effort; options: other ones."""
     given = dumps(stock) if isinstance(stock, TensorGraph) else stock
     return optimize_tosa(dumps(explicit), target, stock=given, options=replace(Options(effort=1), **options))
@@ -186,9 +182,7 @@ def fails() -> bytes:
     ],
     ids=["of another signature", "unreadable", "not made"],
 )
-def test_a_stock_graph_that_is_of_no_use_costs_only_itself(
-    stock: TensorGraph | bytes | Callable[[], bytes], verified: bool | None, said: str
-) -> None:
+def test_a_stock_graph_that_is_of_no_use_costs_only_itself(stock: Stock, verified: bool | None, said: str) -> None:
     result = optimized(transposes(), stock=stock)
     assert (result.chosen, result.verified, result.stock_verified) == ("eqsat", True, verified)
     assert result.stock_cycles is None
@@ -336,12 +330,8 @@ def test_an_explicit_graph_that_breaks_a_guard_does_not_win_unless_its_binary_is
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_a_rescale_from_int32_to_int32_of_the_input_does_not_end_the_search(target: Target) -> None:
     (x,) = inputs("x:INT32[1,16,12,20]")
-    result = optimized(
-        outputs(x.nhwc().rescale("INT32", shift=31).rescale("INT8", shift=42).nchw()),
-        target,
-        max_sram="any",
-        max_flash="any",
-    )
+    g = outputs(x.nhwc().rescale("INT32", shift=31).rescale("INT8", shift=42).nchw())
+    result = optimized(g, target, max_sram="any", max_flash="any")
     assert result.searched and result.calibrated < result.explicit_calibrated
     assert (result.verified, result.binary_verified, result.warnings) == (True, True, [])
 

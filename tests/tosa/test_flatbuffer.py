@@ -323,6 +323,5 @@ def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
 def test_a_location_that_makes_no_sense_says_nothing(location: str) -> None:
     graph = residual()
     buffer = dumps(graph, {n: location for n in graph.live()})
-    assert all(not o.module for origins in read(buffer).values() for o in origins) and dumps(loads(buffer)) == dumps(
-        graph
-    )
+    assert all(not o.module for origins in read(buffer).values() for o in origins)
+    assert dumps(loads(buffer)) == dumps(graph)

@@ -64,14 +64,8 @@ def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) 
 
 ROW = Row("Conv2D", "n3/1", 120, 100, 4096, 80, 3072, 64, 16, "n3")
 TOLD = {
-    **{
-        "corrected": 120,
-        "operator": "Conv2D",
-        "name": "n3/1",
-        "op_cycles": "120",
-        "npu_cycles": "100",
-        "mac_count": "4096",
-    },
+    **{"corrected": 120, "operator": "Conv2D", "name": "n3/1"},
+    **{"op_cycles": "120", "npu_cycles": "100", "mac_count": "4096"},
     **{"busy_cycles": 80, "sram_bytes": 3072, "weight_bytes": 64, "command_bytes": 16, "source": "n3"},
 }
 
