@@ -1,5 +1,4 @@
-"""The documents: the site builds, every block of code runs and prints what its page says, every quoted message is one
-of ours."""
+"""The documents: the site builds, blocks of code run and print what their page says, quoted messages are ours."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 
 
 def few_channels():
-    """A convolution that is faster with pixels as channels, which takes 288 bytes more in all, beside 32 kB of other
-    weights."""
+    """A convolution that is faster with pixels as channels, for 288 bytes more, beside 32 kB of other weights."""
 
     def made(self, x):
         y = torch.relu(self.conv(x))

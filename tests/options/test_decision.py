@@ -1,5 +1,4 @@
-"""The answer is the fastest graph that fits into the memory that it may need, and what the rest would have bought is
-told."""
+"""The answer is the fastest graph that fits into the memory it may need; what more would have bought is told."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
 
 @pytest.mark.parametrize("objective", ["cycles", "sram"])
 def test_an_answer_is_not_dearer_by_velas_total_beyond_what_is_allowed(objective: str) -> None:
-    """Of two that fit, the one that Vela's own total has above the limit is behind, however cheap it is otherwise;
-    memory comes first."""
+    """Of two that fit, the one whose total by Vela is above the limit is behind, however cheap; memory comes first."""
     stock = Figures(60, 20, 1, vela_total=90)
     dearer, better, too_large = Figures(40, 10, 1, 91), Figures(50, 15, 1, 90), Figures(30, 20_001, 1, 50)
     decision = Decision.of(Options(objective=objective), stock._replace(sram=20_000, flash=100))

@@ -1,5 +1,4 @@
-"""Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses
-alone."""
+"""Weight absorption and other operators: each rule fires, is exact, and leaves its near misses alone."""
 
 from typing import Any
 

@@ -80,8 +80,7 @@ def test_swapped_operands_of_an_addition_save_cycles(pool: Pool) -> None:
 
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
-    """The swap lowers the peak on U55 and takes a few cycles more: without a limit it is not the best one, with one it
-    is the only one."""
+    """The swap lowers the peak on U55 for a few cycles more: only with a limit it is the best one."""
     given = shortcut(thin_first=False)
     free = rounds(given, U55, pool)
     limits = MemoryLimits(sram=free[0].figures.sram - 1)

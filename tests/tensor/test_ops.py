@@ -1,5 +1,4 @@
-"""The op table answers every question about every operator, and its integers are those of the TOSA reference model, to
-the bit, in all shapes; test_semantics.py has all attributes."""
+"""The op table answers every question about every operator; its integers are those of the TOSA reference model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Weights come back out of what Vela's older compiler, which is in its wheel, encodes; biases and scales out of their
-records."""
+"""Weights come back out of what Vela's older compiler (in its wheel) encodes; biases and scales out of records."""
 
 from __future__ import annotations
 
