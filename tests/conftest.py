@@ -54,9 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def worker() -> Iterator[Worker]:
     """One process with Vela and the reference model."""
-    w = Worker()
-    yield w
-    w.close()
+    with Worker() as w:
+        yield w
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +69,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("prices")))
         yield
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, for commands that run in this process and for modules of a user's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,4 @@
-"""Small TensorGraphs that the tests share, quantized as ExecuTorch quantizes: INT8 values, INT32 sums, RESCALE
-between."""
+"""Small TensorGraphs that tests share, quantized as by ExecuTorch: INT8 values, INT32 sums, RESCALE between."""
 
 from __future__ import annotations
 
@@ -56,9 +55,14 @@ def channel_shuffle(groups: int = 2) -> TensorGraph:
     return outputs(y.layer(8, seed=4))
 
 
+def shared_rescale(size: int = 4) -> TensorGraph:
+    """Two sums of the same values, which share one RESCALE to INT32 each, as no graph from ExecuTorch has it."""
+    x, y = (v.rescale("INT32", shift=20) for v in inputs(f"x:INT8[1,{size},{size},8] y:INT8[1,{size},{size},8]"))
+    return outputs((x + y).rescale("INT8", shift=42), (x - y).rescale("INT8", shift=42))
+
+
 def recomputed() -> TensorGraph:
-    """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph
-    shares what is equal."""
+    """A sum that computes an operand a second time, from a small input, where an e-graph shares what is equal."""
     (x,) = inputs("x:INT8[1,16,16,4]")
     y = x.layer(64).layer(128, seed=1).layer(128, seed=2).layer(64, seed=3)
     return outputs((y.rescale("INT32") + x.layer(64).rescale("INT32")).rescale("INT8"))

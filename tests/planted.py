@@ -28,22 +28,15 @@ x, y = symbols("x y", Value)
 
 #: A pointwise op dropped, where types fit.
 DROPPED = rule("dropped", f(x), x, where=same_type(LHS, x), family="test")
-#: A movement dropped, where types fit.
-UNMOVED = rule("unmoved", m(x), x, where=same_type(LHS, x), family="test")
 #: A movement dropped: a class with two types stops egglog.
 RETYPED = rule("retyped", m(x), x, family="test")
 #: A function that raises.
 RAISES = rule("raises", f(x), x, where=explode(f), family="test")
 SWAPPED = rule("swapped", g(x, y), g(y, x), family="test")
 
-n, k, least, most, c, s = (
-    symbols("n", Annotated[Call, op("logical_not")]),
-    symbols("k", Annotated[Call, op("greater")]),
-    symbols("least", Annotated[Call, op("minimum")]),
-    symbols("most", Annotated[Call, op("maximum")]),
-    symbols("c", Clamp),
-    symbols("s", Rescale),
-)
+n, k = symbols("n", Annotated[Call, op("logical_not")]), symbols("k", Annotated[Call, op("greater")])
+least, most = (symbols(name, Annotated[Call, op(f"{name}imum")]) for name in ("min", "max"))
+c, s = symbols("c", Clamp), symbols("s", Rescale)
 #: not (x > y) as y > x, which forgets that they may be equal.
 NOT_GREATER = rule("not-greater", n(k(x, y)), k(y, x), family="test")
 #: The smaller of x and the larger of x and y is x, which is right.

@@ -332,11 +332,7 @@ def softmax(b: Builder, x: Term) -> list[Term]:
 
 #: (transpose before, transpose after) an operator on NHWC.
 #: They are none, from and to NCHW, or swap height and width.
-_LAYOUTS = (
-    *[((0, 1, 2, 3), (0, 1, 2, 3))] * 2,
-    *[((0, 2, 3, 1), (0, 3, 1, 2))] * 2,
-    ((0, 2, 1, 3), (0, 2, 1, 3)),
-)
+_LAYOUTS = (*[((0, 1, 2, 3), (0, 1, 2, 3))] * 2, *[((0, 2, 3, 1), (0, 3, 1, 2))] * 2, ((0, 2, 1, 3), (0, 2, 1, 3)))
 #: Weights of an operator, at most.
 _MOST_WEIGHTS = 1200
 

@@ -33,16 +33,11 @@ class Bytes(BytesMoved):
 
     def _settle(self, u: Unit, move: Move) -> tuple[float, Steps]:
         sizes, perm = reordering(move)
-        chains = (
-            ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family)
-            if len(sizes) <= _MOST_ATOMS
-            else [((sizes, perm),)]
-        )
-        options = [
-            steps
-            for steps in (write_steps(move, c) for c in chains)
-            if legal(Unit(steps, u.operands, u.result), self.target.family)
-        ]
+        family, chains = self.target.family, [((sizes, perm),)]
+        if len(sizes) <= _MOST_ATOMS:
+            chains = ways(sizes, perm, DType.of(u.result.dtype).size, family)
+        written = (write_steps(move, c) for c in chains)
+        options = [steps for steps in written if legal(Unit(steps, u.operands, u.result), family)]
         if not options:
             return math.inf, ()
         return float(2 * u.result.bytes * len(options)), options[int(self.rng.integers(len(options)))]

@@ -344,8 +344,7 @@ def test_a_folded_constant_of_another_dtype_is_carried_not_cut() -> None:
 
 
 def test_small_files_that_stand_for_endless_graphs_are_refused() -> None:
-    """One long name for the result, the operands and the output of every operator: parts of a flatbuffer may be
-    shared."""
+    """One long name for all results, operands and outputs: parts of a flatbuffer may be shared."""
     g = graph("x" * 60000 + ":INT8[1,2]", lambda x: x.concat(*[x] * 999))
     shared: dict[str, int] = {}
 

@@ -16,15 +16,8 @@ EXPLICIT = "stock-without-layout-passes"
 #: The record of a cell of eqsat.
 FIELDS = {
     **{"model": "m", "target": TARGET, "configuration": "eqsat", "vela": "5.2.0", "verified": True},
-    **{
-        "cycles": 7,
-        "corrected": 7,
-        "calibrated": 7,
-        "seconds": {"vela": 1.5},
-        "peak_mib": 1.5,
-        "gap": 0.5,
-        "max_difference": 0.0,
-    },
+    **{"cycles": 7, "corrected": 7, "calibrated": 7, "seconds": {"vela": 1.5}},
+    **{"peak_mib": 1.5, "gap": 0.5, "max_difference": 0.0},
     **{"by_kind": {"rescale": 7}, "memory": {"Sram": {"peak": 64}}, "pte_bytes": 9, "weight_bytes": 9, "stop": ["x"]},
     "by_operator": {"Rescale": {"operators": 1, "cycles": 7, "ideal": 5.0, "waiting": 1}},
     "bound": {"roofline": 5.0, "operators": 5.0, "mac_cycles": 1.0},

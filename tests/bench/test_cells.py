@@ -24,20 +24,18 @@ def test_configurations_by_name():
     assert (memory.max_sram, memory.max_flash, memory.objective) == ("65536", "any", "sram")
 
 
-def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_its_key(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_its_key(here, monkeypatch):
     monkeypatch.setattr(user_rules, "load", user_rules.find)  # unchecked, as what is tested is how they are found
-    (tmp_path / "costs.py").write_text("from cost_models.op_count import OpCount as Mine\n")
-    (tmp_path / "mine.py").write_text("from extraction.dag_greedy import extract\n")
-    (tmp_path / "own_rules.py").write_text((ROOT / "examples" / "custom_rule.py").read_text())
+    (here / "costs.py").write_text("from cost_models.op_count import OpCount as Mine\n")
+    (here / "mine.py").write_text("from extraction.dag_greedy import extract\n")
+    (here / "own_rules.py").write_text((ROOT / "examples" / "custom_rule.py").read_text())
     c = Configuration.parse("eqsat:cost-model=costs.py:Mine,extractor=mine:extract,user-rules=own_rules.py:RULES")
     options = c.optimizer_options()
     assert (options.cost_model, options.extractor) == ("costs.py:Mine", "mine:extract")
     assert [r.name for r in options.rules] == ["reverse-reverse", "reverse-unary"]
     keys = c.plugins()
     assert len(keys) == 3 and Configuration.parse("eqsat:preset=none,extractor=asp").plugins() == []
-    (tmp_path / "costs.py").write_text("from cost_models.analytic import Analytic as Mine\n")
+    (here / "costs.py").write_text("from cost_models.analytic import Analytic as Mine\n")
     assert [a == b for a, b in zip(keys, c.plugins(), strict=True)] == [False, True, True]
 
 

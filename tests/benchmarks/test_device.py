@@ -1,5 +1,4 @@
-"""Random graphs on binaries: what is counted, resumed and shown, and how a difference is laid to a known defect of
-Vela."""
+"""Random graphs on binaries: what is counted, resumed and shown, and which defect of Vela a difference is laid to."""
 
 from __future__ import annotations
 

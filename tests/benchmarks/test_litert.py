@@ -42,9 +42,8 @@ def test_a_model_is_measured_in_the_best_settings_of_vela(pool, monkeypatch):
     monkeypatch.setattr(litert, "converted", lambda reference, environment: (TFLITE.read_bytes(), {"convert": 1.0}))
     record, _ = litert.measure("model.py:model", TARGET, "no environment")
     (settings,) = record["settings"]
-    plain, again = (
-        compile_tflite(TFLITE.read_bytes(), Target.of(TARGET).with_flags(flags), pool) for flags in ((), settings)
-    )
+    targets = (Target.of(TARGET).with_flags(flags) for flags in ((), settings))
+    plain, again = (compile_tflite(TFLITE.read_bytes(), target, pool) for target in targets)
     assert record["cycles"] == again.cycles <= plain.cycles
     assert record["memory"]["Sram"]["peak"] == again.sram_peak <= plain.sram_peak
 

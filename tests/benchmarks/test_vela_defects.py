@@ -95,9 +95,8 @@ def test_a_guard_names_equal_weights_with_other_biases() -> None:
     assert "other biases" in violations(equal_weights(), U55)[0]
     g = equal_weights()
     last = next(n for n in reversed(range(len(g.nodes))) if g.nodes[n].op == "rescale")
-    g.nodes[last] = replace(
-        g.nodes[last], attrs=tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
-    )
+    attrs = tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
+    g.nodes[last] = replace(g.nodes[last], attrs=attrs)
     assert violations(g, U55) == []
 
 

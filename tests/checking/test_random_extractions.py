@@ -50,8 +50,7 @@ def test_all_rules_on_random_graphs(seed: int, pool: Pool) -> None:
 
 
 def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
-    """A slice after an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do
-    that."""
+    """No extraction may move a slice after an INT16 convolution before its RESCALE, onto the INT48 sums."""
     (x,) = inputs("x:INT16[1,2,3,6]")
     weights, bias = x.const(np.arange(24).reshape(4, 1, 1, 6), "INT8"), x.const(np.arange(4), "INT48")
     y = x.made("conv2d", makers.conv("INT16"), weights, bias).rescale("INT16", 1 << 14, 20, scale32=False)

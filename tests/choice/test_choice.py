@@ -32,7 +32,7 @@ from eqsat.vela.table import Row
 from extraction import extract
 from extraction.normal_form import NormalForm
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, are_equal, channel_shuffle, compile_graph, residual
+from tests.graphs import ON_THE_NEWEST_VELA, are_equal, channel_shuffle, compile_graph, residual, shared_rescale
 from tests.term import graph, inputs, outputs
 
 
@@ -42,13 +42,6 @@ def forked() -> TensorGraph:
     t = x.layer(8).nchw()
     back = t.relu().plus(y.nchw()).nhwc()
     return outputs(t.nhwc().concat(back, axis=3).slice((0, 0, 1, 4), (1, 4, 3, 8)), back, t, back, x)
-
-
-def shared_rescale() -> TensorGraph:
-    """One widening RESCALE read by two additions, as no graph from ExecuTorch has it."""
-    xs = inputs("x:INT8[1,4,4,8] y:INT8[1,4,4,8]")
-    x, y = (v.rescale("INT32", shift=20) for v in xs)
-    return outputs((x + y).rescale("INT8", shift=42), (x - y).rescale("INT8", shift=42))
 
 
 GRAPHS = (residual, pytest.param(channel_shuffle, marks=pytest.mark.slow), forked, shared_rescale)

@@ -117,9 +117,8 @@ def sliced_and_alone(made: Callable[[Term], Term | tuple[Term, ...]]) -> tuple[T
 def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(model: VelaGroups, in_place: bool) -> None:
     """Vela makes a sum and a product of it there, of all the tensor (`tests` ask by the commands' cycles)."""
     graphs = sliced_and_alone(lambda x: _multiplied(x, 1518500250))
-    cycles = [
-        sum(r.cycles for r in compile_graph(g, model.target, model.pool).rows if r.operator != "Clamp") for g in graphs
-    ]
+    tables = (compile_graph(g, model.target, model.pool).rows for g in graphs)
+    cycles = [sum(r.cycles for r in rows if r.operator != "Clamp") for rows in tables]
     choices = build(saturate(graphs[0], []), model)
     assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
     if numbers(version()) >= (5, 2):  # before, it computes the part alone, which is charged as a copy all the same
@@ -152,9 +151,8 @@ def viewed(*shapes: tuple[int, ...]) -> TensorGraph:
 def copies(choices: Choices, choice: dict[int, int]) -> float:
     """What the choice is charged for shapes."""
     shapes = {n for c, n in choice.items() if c >= len(choices.classes)}
-    return sum(choices.graph.cost[n] for n in shapes) + sum(
-        d for (n, m), d in choices.graph.pair_costs.items() if n in shapes and m in shapes
-    )
+    pairs = (d for (n, m), d in choices.graph.pair_costs.items() if n in shapes and m in shapes)
+    return sum(choices.graph.cost[n] for n in shapes) + sum(pairs)
 
 
 @pytest.mark.parametrize("model", TARGETS, indirect=True)
@@ -163,9 +161,8 @@ def test_a_value_is_copied_for_every_shape_but_one(model: VelaGroups) -> None:
         choices = build(saturate(viewed(*shapes), []), model)
         found = extract(choices.graph)
         written, _ = choices.tensor_graph(found.choice)
-        rows = [
-            r.priced for r in by_vela(written, model.target, model.pool).estimate.rows if r.operator == "MemoryCopy"
-        ]
+        rows = by_vela(written, model.target, model.pool).estimate.rows
+        rows = [r.priced for r in rows if r.operator == "MemoryCopy"]
         assert len(rows) == len(set(shapes)) - 1
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 
@@ -241,9 +238,8 @@ def gates(*shape: int, nested: bool = False) -> TensorGraph:
     y = y if shape == (1, 1, 1) else y.reshape(*shape, 32)
     y = y.part(2, 2 * count, len(shape)) if nested else y
     low, high = (y.part(at, count, len(shape)) for at in (0, count))
-    return outputs(
-        (low.rescale("INT32", 1 << 30, 11) + high.rescale("INT32", 1518500250, 12)).rescale("INT8", shift=50)
-    )
+    total = low.rescale("INT32", 1 << 30, 11) + high.rescale("INT32", 1518500250, 12)
+    return outputs(total.rescale("INT8", shift=50))
 
 
 def beside(op: str) -> TensorGraph:

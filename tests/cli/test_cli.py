@@ -167,6 +167,10 @@ def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
         (("compile", "{tmp}/dynamic.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("dynamic shapes",)),
         (("optimize", "{tmp}/none.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("none.tosa", "cannot read")),
         (("optimize", "{tmp}/bad", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad", "no TOSA flatbuffer")),
+        (
+            ("optimize", "{tmp}/bad", "-t", "ethos-u55-128", "-o", "{tmp}/x", "--rules", "fuse"),
+            ("'fuse'", "fuse-concat"),
+        ),
         (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "`eqsat compile`")),
         (("optimize", UPSCALE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
         (("bench", "--models", "first", "--models", UPSCALE, "--out", "{tmp}/run"), ("no model", "'first'")),
@@ -291,11 +295,6 @@ def test_a_wrong_value_is_bad_input_and_the_option_is_called_as_it_was_typed(
         made(option, value)
 
 
-def test_help_says_which_defaults_the_effort_decides() -> None:
-    shown = run("optimize", "--help", env={"COLUMNS": "200"}).output
-    assert shown.count("[default: (by --effort)]") == 3
-
-
-def test_the_zoo_is_measured_by_default() -> None:
-    result = run("bench", "--help", env={"COLUMNS": "200"})
-    assert "[default: (zoo)]" in result.output
+@pytest.mark.parametrize(("command", "default", "times"), [("optimize", "by --effort", 3), ("bench", "zoo", 1)])
+def test_help_says_what_decides_a_default(command: str, default: str, times: int) -> None:
+    assert run(command, "--help", env={"COLUMNS": "200"}).output.count(f"[default: ({default})]") == times

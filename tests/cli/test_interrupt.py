@@ -84,8 +84,7 @@ SAID = "interrupted: the best graph so far is verified and written; Ctrl-C again
     "within", ["interrupt()", "threading.Timer(0.2, interrupt).start(); time.sleep(0.6)", WHERE["a finalizer"][11:]]
 )
 def test_the_first_ends_only_a_search(within: str, tmp_path: Path) -> None:
-    """`end` is asked by the handler and by the thread, which both see the signal, and may see it when the search is
-    over."""
+    """`end` is asked by the handler and by the thread: both see the signal, maybe only when the search is over."""
     work = f"def work():\n    with ends_search_first(lambda: True):\n        {within.strip()}\n    time.sleep(0.2)"
     assert run(work, tmp_path) == (0, "went on\n", SAID)
 

@@ -1,5 +1,4 @@
-"""What a command stream costs: by Vela's own figures where a graph is one command, and by its commands where it is
-many."""
+"""What a command stream costs: Vela's own figure where a graph is one command, that of its commands if it is many."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
 def test_a_transposition_costs_what_its_commands_cost(accelerator: str, pool: Pool) -> None:
-    """(0, 1, 3, 2) of 32 rows is 32 poolings of a single channel each, which Vela's total takes as one pass over
-    memory."""
+    """(0, 1, 3, 2) of 32 rows is 32 poolings of one channel, which Vela's total takes as one pass over memory."""
     target, g = Target.of(accelerator), graph(ROWS, lambda x: x.transpose(0, 1, 3, 2))
     found = _priced(g, target, pool)
     assert (found.commands, list(found.by_kind)) == (32, ["pooling"])

@@ -1,5 +1,4 @@
-"""What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs; and which ones
-need Vela."""
+"""What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs."""
 
 from __future__ import annotations
 

@@ -70,8 +70,7 @@ def test_it_does_not_pay_to_copy_a_constant_first(name: str, target: str, pool: 
 
 @pytest.mark.slow
 def test_the_answer_is_dearer_by_neither_total(tmp_path: Path) -> None:
-    """Depthwise convolutions do these products with more flash; they take 0.06 of stock's cycles by Vela's own
-    total."""
+    """Depthwise convolutions do these products with more flash, in 0.06 of stock's cycles by Vela's own total."""
     stock = dumps(products(False))
     result = optimize_tosa(stock, "ethos-u55-128", stock=stock, options=Options(effort=1, cache=tmp_path / "prices"))
     assert result.cycles <= result.stock_cycles and result.calibrated <= result.stock_calibrated

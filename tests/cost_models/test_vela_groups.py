@@ -104,13 +104,20 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
     assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0
 
 
+def difference(x: Term, y: Term) -> Term:
+    wide = [v.rescale("INT32", shift=20, in_zp=3) for v in (x, y)]
+    return (wide[0] - wide[1]).rescale("INT8", shift=41)
+
+
+def looked_up(x: Term) -> Term:
+    return x.table(range(-128, 128))
+
+
 @pytest.mark.parametrize("op", ["conv2d", "sub"])
 def test_a_table_takes_the_output_path_of_what_carries_it(op: str, model: VelaGroups) -> None:
     """On U55 and U65 the longer of both counts; on U85 the TABLE costs nothing."""
     x, other = (v.clamp(-128, 126) for v in inputs("x:INT8[1,16,32,16] y:INT8[1,16,32,16]"))
-    wide = [v.rescale("INT32", shift=20, in_zp=3) for v in (x, other)]
-    y = x.layer(64, 1) if op == "conv2d" else (wide[0] - wide[1]).rescale("INT8", shift=41)
-    z = y.table(range(-128, 128))
+    z = looked_up(x.layer(64, 1) if op == "conv2d" else difference(x, other))
     g = outputs(*(v.clamp(-128, 125 - k) for k, v in enumerate((x, other, z, z))))  # several readers: nothing fuses
     rows = compile_graph(g, model.target, model.pool).rows
     producer, read, reader = found = of(g, op, "rescale", "table")
@@ -119,15 +126,6 @@ def test_a_table_takes_the_output_path_of_what_carries_it(op: str, model: VelaGr
     assert (saved == prices[reader]) == (model.target.family is U85 or (model.target.family, op) == (U55, "sub"))
     measured = sum(r.priced for r in rows if r.operator in ("Conv2D", "Sub", "LUT"))
     assert prices[producer] + prices[reader] - saved == pytest.approx(measured, rel=0.1)
-
-
-def difference(x: Term, y: Term) -> Term:
-    wide = [v.rescale("INT32", shift=20, in_zp=3) for v in (x, y)]
-    return (wide[0] - wide[1]).rescale("INT8", shift=41)
-
-
-def looked_up(x: Term) -> Term:
-    return x.table(range(-128, 128))
 
 
 IMAGE, BATCH, WIDE = "x:INT8[1,8,8,16]", "x:INT8[4,8,8,16]", "x:INT8[1,8,20,16]"
@@ -180,9 +178,8 @@ def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:
 
 @pytest.mark.slow
 def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> None:
-    result = optimize_tosa(
-        a16w8.explicit(model.target.accelerator), model.target, options=Options(cache=tmp_path / "p", effort=1)
-    )
+    given, options = a16w8.explicit(model.target.accelerator), Options(cache=tmp_path / "p", effort=1)
+    result = optimize_tosa(given, model.target, options=options)
     assert (result.chosen, result.searched, result.verified) == ("eqsat", True, True)
     # on U85 Vela does not compile strides above 3 with padding behind a SLICE rightly (`wide_strides_of_a_slice` of its
     # defects)

@@ -1,5 +1,4 @@
-"""Graphs of one operator or a few: pieces whose binaries have every kind of command, and every kind of operator that
-Ethos-U85 does by itself."""
+"""Graphs of few operators: every kind of command of a binary, and of operator that Ethos-U85 does by itself."""
 
 from __future__ import annotations
 

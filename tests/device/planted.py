@@ -63,9 +63,8 @@ def with_swapped_strides(binary: Binary) -> Binary:
 def with_one_scale(binary: Binary) -> Binary:
     """The binary with a scale of one at its beginning, which the first command takes for all channels."""
     words = [0x4024, 1, *read_header(binary.stream)[1]]
-    return with_word(
-        replace(binary, stream=with_commands(binary.stream, words)), "SET_OFM_PRECISION", lambda v: v | 256
-    )
+    binary = replace(binary, stream=with_commands(binary.stream, words))
+    return with_word(binary, "SET_OFM_PRECISION", lambda v: v | 256)
 
 
 def _word(name: str, change: Callable[[int], int], nth: int = 0) -> Change:

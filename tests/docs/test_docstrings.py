@@ -36,9 +36,8 @@ def missing(file: Path, text: str) -> list[str]:
     ours = tuple(f"{p}/" for p in (*PACKAGES, "benchmarks", "tests", "docs"))
     paths = [n for n in re.findall(r"`([\w/]+\.py)`", text) if n != "file.py" and ("/" not in n or n.startswith(ours))]
     dotted = re.findall(rf"(?<![\w.])(?:{'|'.join(PACKAGES)})(?:\.\w+){{2,}}", text)
-    return [n for n in paths if not ((ROOT if "/" in n else file.parent) / n).exists()] + [
-        n for n in dotted if not defined(n.split("."))
-    ]
+    gone = [n for n in paths if not ((ROOT if "/" in n else file.parent) / n).exists()]
+    return gone + [n for n in dotted if not defined(n.split("."))]
 
 
 def defined(parts: list[str]) -> bool:

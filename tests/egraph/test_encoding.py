@@ -60,10 +60,8 @@ def test_without_rules_the_e_graph_is_the_graph(build) -> None:
         (e,) = frozen.classes[c]
         assert e.cls == c and e.children == tuple(frozen.handle[i] for i in node.inputs)
         if OPS[node.op].kind == "move":
-            shape = graph.nodes[node.inputs[0]].shape
-            want = (
-                Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)
-            )
+            turned, shape = node.op == "transpose", graph.nodes[node.inputs[0]].shape
+            want = Move.transpose(shape, node.attr("perms")) if turned else Move.reshape(shape, node.shape)
             assert (e.op, e.move) == ("move", want)
         else:
             assert (e.op, e.attrs, e.move) == (node.op, node.attrs, None)

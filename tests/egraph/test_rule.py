@@ -7,25 +7,9 @@ from typing import Annotated, Any
 
 import pytest
 
+from eqsat.egraph import kinds
 from eqsat.egraph.encoding import saturate
-from eqsat.egraph.kinds import (
-    Axial,
-    Binary,
-    Call,
-    Concat,
-    Constant,
-    Conv2d,
-    Operator,
-    Pad,
-    RuleError,
-    Single,
-    Slice,
-    Unary,
-    Value,
-    Values,
-    op,
-    such,
-)
+from eqsat.egraph.kinds import Call, RuleError, Slice, Unary, Value, op, such
 from eqsat.egraph.rule import Rule, rule, with_helpers
 from eqsat.egraph.terms import LHS, each, element, extern, fact, let, postpone, symbols
 from eqsat.tensor.graph import TensorGraph
@@ -40,7 +24,7 @@ def seen_by(m: Move, operand: Type) -> Move | None:
 
 
 @extern
-def cut(f: Slice, g: Slice) -> tuple[Slice, Pad]:
+def cut(f: Slice, g: Slice) -> tuple[Slice, kinds.Pad]:
     return f, g
 
 
@@ -50,21 +34,16 @@ def pointless(f: Unary) -> bool:
 
 
 @extern
-def weights(k: Constant) -> Constant:
+def weights(k: kinds.Constant) -> kinds.Constant:
     return k
 
 
 m = symbols("m", Move)
-f, g, a, b, concat = (
-    symbols("f", Unary),
-    symbols("g", Binary),
-    symbols("a", Axial),
-    symbols("b", Slice),
-    symbols("concat", Concat),
-)
-conv, k, d = symbols("conv", Conv2d), *symbols("k d", Constant)
-x, y, xs, ys = *symbols("x y", Value), *symbols("xs ys", Values)
-known = fact("known", Value, gives=Constant)
+f, g, a = symbols("f", Unary), symbols("g", kinds.Binary), symbols("a", kinds.Axial)
+b, concat = symbols("b", Slice), symbols("concat", kinds.Concat)
+conv, k, d = symbols("conv", kinds.Conv2d), *symbols("k d", kinds.Constant)
+x, y, xs, ys = *symbols("x y", Value), *symbols("xs ys", kinds.Values)
+known = fact("known", Value, gives=kinds.Constant)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +147,7 @@ def test_an_extern_is_only_handed_what_it_takes() -> None:
 
 def test_where_no_function_looks_at_its_kind_a_symbol_is_asked_for_it() -> None:
     """LHS and a narrow kind: the demand comes first."""
-    any_of_one = symbols("any_of_one", Single)
+    any_of_one = symbols("any_of_one", kinds.Single)
     (asked,) = rule("a", b(any_of_one(x)), any_of_one(b(x))).compiled.query.demands
     assert asked.extern.fn(Call("slice", ())) == [()] and asked.extern.fn(Call("pad", ())) == []
     assert rule("a", any_of_one(g(x, x)), g(x, x)).compiled.query.demands == ()
@@ -185,7 +164,7 @@ def test_kinds_of_a_users_own() -> None:
 
 
 @extern
-def again(operator: Operator) -> tuple[Operator, Operator]:
+def again(operator: kinds.Operator) -> tuple[kinds.Operator, kinds.Operator]:
     return operator, operator
 
 

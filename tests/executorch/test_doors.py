@@ -74,8 +74,7 @@ def test_arms_recipe_gives_ours_while_eqsat_is_enabled() -> None:
 
 @pytest.mark.slow
 def test_several_methods_delegates_and_partitioners() -> None:
-    """Two methods with targets of their own, the CPU between two delegates of one, and another partitioner for what is
-    left."""
+    """Two methods with targets of their own, the CPU between two delegates, another partitioner for what is left."""
     torch.manual_seed(0)
     x = (torch.randn(1, 4, 8, 8),)
     first, second, large = (torch.nn.Conv2d(n, 8, 1) for n in (4, 8, 4))

@@ -11,13 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from executorch.backends.arm import quantizer as arm
 from executorch.backends.arm.arm_vela import VelaCompileResult
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec, EthosUPartitioner
-from executorch.backends.arm.quantizer import (
-    EthosUQuantizer,
-    get_symmetric_a16w8_quantization_config,
-    get_symmetric_quantization_config,
-)
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -48,8 +44,7 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 
 
 def few_channels():
-    """A convolution that is faster with pixels as channels, which takes 288 bytes more in all, beside 32 kB of other
-    weights."""
+    """A convolution that is faster with pixels as channels, for 288 bytes more, beside 32 kB of other weights."""
 
     def made(self, x):
         y = torch.relu(self.conv(x))
@@ -160,9 +155,9 @@ def mixed_dtypes() -> Network:
 def mixed(target: str) -> torch.export.ExportedProgram:
     torch.manual_seed(0)
     spec, inputs = EthosUCompileSpec(target), (torch.randn(1, 4, 8, 8),)
-    quantizer = EthosUQuantizer(spec)
-    quantizer.set_global(get_symmetric_quantization_config())
-    quantizer.set_module_name("wide", get_symmetric_a16w8_quantization_config())
+    quantizer = arm.EthosUQuantizer(spec)
+    quantizer.set_global(arm.get_symmetric_quantization_config())
+    quantizer.set_module_name("wide", arm.get_symmetric_a16w8_quantization_config())
     prepared = prepare_pt2e(torch.export.export(mixed_dtypes().eval(), inputs).module(check_guards=False), quantizer)
     prepared(*inputs)
     return torch.export.export(convert_pt2e(prepared), inputs)

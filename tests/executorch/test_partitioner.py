@@ -30,9 +30,8 @@ BRIEF = Options(effort=0, remember=False, binary_time_limit=0)
 
 def split() -> Network:
     """A convolution whose halves an operator reads that no NPU has."""
-    return Network(
-        lambda self, x: torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2), conv=torch.nn.Conv2d(4, 8, 1)
-    )
+    conv = torch.nn.Conv2d(4, 8, 1)
+    return Network(lambda self, x: torch.cumsum(self.conv(x).split(4, 1)[0].flatten(2), 2), conv=conv)
 
 
 def cached() -> ExportedProgram:
@@ -108,11 +107,7 @@ def test_a_delegate_that_stock_cannot_lower_is_not_called_stocks(monkeypatch: py
 
 def test_the_innermost_cause_is_one_line_with_the_operator() -> None:
     reason = "no float32 for MUL\n\nWhile executing %mul_1 : [num_users=1] = call_function[target=a.b._ops.tosa.MUL.default](args = ())\nmore"
-    try:
-        try:
-            raise ValueError(reason)
-        except ValueError as e:
-            raise RuntimeError("An error occurred when running a pass") from e
-    except RuntimeError as e:
-        assert innermost(e) == "ValueError: no float32 for MUL (at tosa.MUL)"
+    error = RuntimeError("An error occurred when running a pass")
+    error.__cause__ = ValueError(reason)
+    assert innermost(error) == "ValueError: no float32 for MUL (at tosa.MUL)"
     assert innermost(KeyError("x")) == "KeyError: 'x'"

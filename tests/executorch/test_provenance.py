@@ -26,18 +26,14 @@ pytestmark = pytest.mark.slow
 
 
 def block() -> Network:
-    return Network(
-        lambda self, x: self.act(self.conv(x)), conv=torch.nn.Conv2d(8, 8, 3, padding=1), act=torch.nn.Tanh()
-    )
+    conv, act = torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.Tanh()
+    return Network(lambda self, x: self.act(self.conv(x)), conv=conv, act=act)
 
 
 def net() -> Network:
     """Two blocks, a sum, and channels as pixels."""
-    return Network(
-        lambda self, x: torch.nn.functional.pixel_shuffle(self.second(self.first(x)) + x, 2),
-        first=block(),
-        second=block(),
-    )
+    made = lambda self, x: torch.nn.functional.pixel_shuffle(self.second(self.first(x)) + x, 2)  # noqa: E731
+    return Network(made, first=block(), second=block())
 
 
 def quantized(spec: EthosUCompileSpec) -> torch.export.ExportedProgram:

@@ -1,5 +1,4 @@
-"""Checks one step of a proof with egglog itself: that rule alone, on the classes around its left side as they were
-before the step."""
+"""Checks one step of a proof with egglog: that rule alone, on the classes around its left side before the step."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ def test_bad_input_is_named(saved: Path, tmp_path: Path, args: tuple[str, ...], 
 
 
 def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
-    """The pixel shuffle's transpose of six axes is written as a chain of native ones; Vela's cycles of its pieces add
-    up."""
+    """The transpose of six axes is written as a chain of native ones; Vela's cycles of its pieces add up."""
     done = run("compile", PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", tmp_path / "m.pte", "--save", tmp_path / "run")
     assert done.exit_code == 0, done.output
     explanation = explain(runs.load(tmp_path / "run"))

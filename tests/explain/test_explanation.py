@@ -223,8 +223,7 @@ def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.Fixture
 
 
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
-    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is said to be
-    irreplaceable."""
+    """The extra cycles are those of an exact extraction without the e-node; None where nothing replaces it."""
     result, e = shuffled
     found = 0
     for n, v in e.ops.items():

@@ -57,8 +57,7 @@ def brute_force(graph: ChoiceGraph) -> float | None:
 
 
 def normal(graph: ChoiceGraph) -> Reduced | None:
-    """The graph in normal form but not reduced, so that a solver sees the cycles and the surcharges; None where there
-    is no choice."""
+    """The graph in normal form, not reduced: a solver sees the cycles and the surcharges. None: there is no choice."""
     form = NormalForm.of(graph)
     try:
         drop_underivable(form)

@@ -8,20 +8,9 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from extraction import (
-    ChoiceGraph,
-    ExtractionError,
-    Infeasible,
-    InvalidExtraction,
-    InvalidGraph,
-    check,
-    dag_cost,
-    extract,
-    reachable,
-    reduce,
-    tree_cost,
-)
+from extraction import ChoiceGraph, ExtractionError, Infeasible, InvalidExtraction, InvalidGraph, check, extract, reduce
 from extraction.asp import Asp
+from extraction.check import dag_cost, reachable, tree_cost
 from extraction.exact import carry
 from extraction.portfolio import ORDERED
 from extraction.protocol import Solver

@@ -18,17 +18,7 @@ import numpy as np
 import pytest
 
 from eqsat.ground import files
-from eqsat.ground.files import (
-    InputError,
-    OutputError,
-    check_directory,
-    check_distinct,
-    check_input,
-    check_output,
-    check_outputs,
-    read_bytes,
-    write_atomically,
-)
+from eqsat.ground.files import InputError, OutputError, check_distinct, check_output, check_outputs, write_atomically
 from eqsat.ground.packed import UnpackError, pack_arrays, pack_json, unpack_arrays, unpack_json
 from extraction import InvalidGraph
 from extraction.io import load
@@ -68,7 +58,7 @@ def test_a_device_that_is_full_is_an_error_and_stays() -> None:
 
 def test_a_name_that_no_file_can_have_is_an_error() -> None:
     with pytest.raises(InputError, match="cannot read .*null"):
-        read_bytes(Path("a\0b"))
+        files.read_bytes(Path("a\0b"))
 
 
 def test_a_refused_place_names_its_option_and_what_is_no_directory(tmp_path: Path) -> None:
@@ -80,7 +70,7 @@ def test_a_refused_place_names_its_option_and_what_is_no_directory(tmp_path: Pat
             check_output(tmp_path / below)
 
 
-@pytest.mark.parametrize("check", [check_output, check_directory, check_input])
+@pytest.mark.parametrize("check", [check_output, files.check_directory, files.check_input])
 def test_a_place_that_cannot_be_looked_at_is_bad_input(check, tmp_path: Path) -> None:
     """A name that is too long fails as a closed directory does, also for root."""
     for place in (tmp_path / ("x" * 300), tmp_path / ("x" * 300) / "y"):

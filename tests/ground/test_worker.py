@@ -30,9 +30,8 @@ from tests.term import inputs, outputs
 
 @pytest.fixture
 def own() -> Iterator[Worker]:
-    w = Worker()
-    yield w
-    w.close()
+    with Worker() as w:
+        yield w
 
 
 def ones(graph: TensorGraph) -> list[np.ndarray]:

@@ -1,5 +1,4 @@
-"""The answer is the fastest graph that fits into the memory that it may need, and what the rest would have bought is
-told."""
+"""The answer is the fastest graph that fits into the memory it may need; what more would have bought is told."""
 
 from __future__ import annotations
 
@@ -24,10 +23,7 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_tosa
 from tests.graphs import ON_THE_NEWEST_VELA, U55, U85, channel_shuffle, recomputed, residual, transposed_relus
 
-
-@pytest.fixture
-def options() -> Options:
-    return Options(preset="none", effort=1, rounds=1)
+BRIEF = Options(preset="none", effort=1, rounds=1)
 
 
 def test_more_memory_is_looked_for_after_the_default_limits() -> None:
@@ -43,11 +39,9 @@ def test_more_memory_is_looked_for_after_the_default_limits() -> None:
 
 @pytest.mark.slow
 @ON_THE_NEWEST_VELA
-def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
-    options: Options, worker: Worker, tmp_path: Path
-) -> None:
+def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(worker: Worker, tmp_path: Path) -> None:
     given = dumps(recomputed())
-    result = optimize_tosa(given, U55, stock=given, options=options)
+    result = optimize_tosa(given, U55, stock=given, options=BRIEF)
     stock = compile_tosa(given, U55, worker)
     assert result.footprint.sram <= stock.footprint.sram and result.warnings == []
     over = result.points[0]
@@ -63,7 +57,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     figures = [Figures.of(count_cycles(e, U55), e.footprint, e.cycles) for e in saved]
     assert figures == [p.figures for p in result.points]
 
-    options = replace(options, max_flash="any")
+    options = replace(BRIEF, max_flash="any")
     free = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram="any"))
     assert (free.chosen, free.tosa, free.passed_over) == ("eqsat", over.tosa, "")
     assert compare(recomputed(), loads(free.tosa), worker, seed=5).equal
@@ -75,9 +69,9 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
 
 @pytest.mark.slow
 @ON_THE_NEWEST_VELA
-def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None:
+def test_the_objective_decides_between_cycles_and_sram() -> None:
     given = dumps(recomputed())
-    options = replace(options, max_sram="any", max_flash="any")
+    options = replace(BRIEF, max_sram="any", max_flash="any")
     fast = optimize_tosa(given, U55, stock=given, options=options)
     small = optimize_tosa(given, U55, stock=given, options=replace(options, objective="sram"))
     assert fast.calibrated < small.calibrated <= small.stock_calibrated and small.footprint.sram < fast.footprint.sram
@@ -88,17 +82,14 @@ def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None
 
 def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
     decision = Decision("sram", MemoryLimits(100, 100), 50)
-    ranked = sorted(
-        [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)], key=decision.rank
-    )
-    assert ranked[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
-    assert sorted(ranked, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
+    figures = [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)]
+    assert sorted(figures, key=decision.rank)[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
+    assert sorted(figures, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
 
 
 @pytest.mark.parametrize("objective", ["cycles", "sram"])
 def test_an_answer_is_not_dearer_by_velas_total_beyond_what_is_allowed(objective: str) -> None:
-    """Of two that fit, the one that Vela's own total has above the limit is behind, however cheap it is otherwise;
-    memory comes first."""
+    """Of two that fit, the one whose total by Vela is above the limit is behind, however cheap; memory comes first."""
     stock = Figures(60, 20, 1, vela_total=90)
     dearer, better, too_large = Figures(40, 10, 1, 91), Figures(50, 15, 1, 90), Figures(30, 20_001, 1, 50)
     decision = Decision.of(Options(objective=objective), stock._replace(sram=20_000, flash=100))
@@ -118,9 +109,9 @@ def test_velas_total_never_says_that_more_is_lost_than_calibrated_cycles_say_is_
 
 
 @pytest.mark.slow
-def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(options: Options) -> None:
+def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer() -> None:
     given = dumps(recomputed())
-    found = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any", objective="sram"))
+    found = optimize_tosa(given, U55, options=replace(BRIEF, max_sram=1, max_flash="any", objective="sram"))
     stock, ours = found.figures["explicit"], found.figures["eqsat"]
     limits = MemoryLimits.of(Options(objective="sram"), Figures.of(0, stock.footprint, 0)).widest
     assert limits.fits(Figures.of(ours.calibrated, ours.footprint, ours.cycles))
@@ -128,7 +119,7 @@ def test_where_nothing_fits_the_answer_is_within_stocks_memory_and_no_dearer(opt
     assert not found.fits and found.shortfall in found.warnings and found.verified
     assert found.nearest.sram == min(p.figures.sram for p in found.points)
     assert found.record()["nearest"] == found.nearest._asdict()
-    met = optimize_tosa(given, U55, options=replace(options, max_sram=found.nearest.sram, max_flash="any"))
+    met = optimize_tosa(given, U55, options=replace(BRIEF, max_sram=found.nearest.sram, max_flash="any"))
     assert met.fits and met.nearest is None and met.shortfall == ""
 
 
@@ -235,12 +226,12 @@ def test_the_default_limits_beside_a_users_own() -> None:
     assert Container.of(1, arena=409_600) == ALONE
 
 
-def test_the_limit_is_the_dedicated_sram_of_the_memory_mode(options: Options) -> None:
+def test_the_limit_is_the_dedicated_sram_of_the_memory_mode() -> None:
     """U65's 384 KiB by ExecuTorch's default; in Shared_Sram others use it, too."""
     given = dumps(residual())
     shared = Target.of("ethos-u65-256", memory_mode="Shared_Sram")
     for target, granted in ((Target.of("ethos-u65-256"), 384 << 10), (shared, 0)):
-        result = optimize_tosa(given, target, stock=given, options=options)
+        result = optimize_tosa(given, target, stock=given, options=BRIEF)
         assert result.limits.sram == max(result.stock_footprint.sram, granted, 16 << 10) and not result.warnings
 
 
@@ -339,8 +330,7 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "small", "least"),
-    [("time_limit", -1.0, 0), ("rounds", 0, 1), ("binary_time_limit", -5, 0)],
+    ("field", "small", "least"), [("time_limit", -1.0, 0), ("rounds", 0, 1), ("binary_time_limit", -5, 0)]
 )
 def test_a_budget_is_a_number_that_is_large_enough(field: str, small: float, least: int) -> None:
     for value, said in ((small, f"{small:g}: give at least {least}"), ("5", "'5': give a number")):

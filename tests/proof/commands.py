@@ -12,6 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from eqsat.device.binary import Config
+from eqsat.device.core import registers as core
 from eqsat.device.core.numbers import NumberMachine
 from eqsat.device.core.operands import (
     BRICK,
@@ -38,20 +39,6 @@ from eqsat.device.core.operands import (
     Resize,
     ResizedAxis,
     Scalar,
-)
-from eqsat.device.core.registers import (
-    AccInput,
-    ActivationFormat,
-    ActivationReverse,
-    ActivationTranspose,
-    ElementwiseMode,
-    IfmUpscaleMode,
-    KernelDecomposition,
-    PoolingMode,
-    ResizeMode,
-    Rounding,
-    WeightFormat,
-    WeightOrder,
 )
 from eqsat.device.ethos_u55 import registers as r55
 from eqsat.device.ethos_u85 import registers as r85
@@ -246,7 +233,7 @@ def feature_maps(draw: st.DrawFn, at: int, shape: HWC, element: Element | None =
         stride_y=line,
         stride_x=(BRICK if bricks else depth) * e.bytes,
         stride_c=width * BRICK * e.bytes,
-        format=ActivationFormat.NHCWB16 if bricks else ActivationFormat.NHWC,
+        format=core.ActivationFormat.NHCWB16 if bricks else core.ActivationFormat.NHWC,
         element=e,
         zero_point=draw(zero_points(e)),
         height=height,
@@ -269,7 +256,9 @@ def kernels(draw: st.DrawFn) -> Kernel:
 
 
 @st.composite
-def windows(draw: st.DrawFn, kernel: Kernel, out: tuple[int, int], depth: int, upscale: IfmUpscaleMode) -> FeatureMap:
+def windows(
+    draw: st.DrawFn, kernel: Kernel, out: tuple[int, int], depth: int, upscale: core.IfmUpscaleMode
+) -> FeatureMap:
     """As `Registers.window`."""
     size = (out[0], kernel.height, kernel.top + kernel.bottom), (out[1], kernel.width, kernel.left + kernel.right)
     height, width = (
@@ -311,7 +300,7 @@ def _scales(draw: st.DrawFn, own: bool, depth: int, bias: int, multiplier: int) 
 
 
 def _operands(
-    draw: st.DrawFn, mode: ElementwiseMode, first: Operand, shape: HWC, numbers: Callable[[Element], Any]
+    draw: st.DrawFn, mode: core.ElementwiseMode, first: Operand, shape: HWC, numbers: Callable[[Element], Any]
 ) -> tuple[Operand, ...]:
     """The operands of a command from its first one. numbers: those that a scalar of some type may have."""
     if mode.is_unary:
@@ -338,8 +327,8 @@ def _convolution(depthwise: bool, ifm: FeatureMap, output: Output, kernel: Kerne
         ifm=ifm,
         output=output,
         kernel=kernel,
-        order=WeightOrder.DEPTH_FIRST,
-        decomposition=KernelDecomposition.D8X8,
+        order=core.WeightOrder.DEPTH_FIRST,
+        decomposition=core.KernelDecomposition.D8X8,
         weights=(),
         **more,
     )
@@ -381,16 +370,16 @@ def _accumulators55(draw: st.DrawFn) -> Accumulators:
 _BLOCK55 = Block((2, 2, 16), 0, banks=Banks(8, None, 16))
 
 
-_UPSCALES = st.sampled_from([IfmUpscaleMode.NONE] * 3 + list(IfmUpscaleMode))
+_UPSCALES = st.sampled_from([core.IfmUpscaleMode.NONE] * 3 + list(core.IfmUpscaleMode))
 
 
 @st.composite
-def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
+def elementwise55(draw: st.DrawFn, mode: core.ElementwiseMode) -> Case:
     shape = draw(SHAPES)
     ifm = draw(feature_maps(_IFM, shape))
     operands = _operands(draw, mode, ifm, shape, lambda e: _edges(*Element(e.signed, 16).limits))
     inputs = tuple(InputScale() for _ in operands)
-    if mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+    if mode in (core.ElementwiseMode.ADD, core.ElementwiseMode.SUB):
         rounding = draw(ROUNDS)
         if draw(st.booleans()):  # OPA_OPB_16
             scales = [FixedPointScale(draw(_edges(0, 0xFFFF)), 0) for _ in operands]
@@ -403,7 +392,7 @@ def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
         mode=mode,
         operands=operands,
         inputs=inputs,
-        upscale=IfmUpscaleMode.NONE,
+        upscale=core.IfmUpscaleMode.NONE,
         output=draw(_output55(shape, False, mode.name == "SHR")),
         accumulators=_accumulators55(draw),
         block=_BLOCK55,
@@ -413,9 +402,9 @@ def elementwise55(draw: st.DrawFn, mode: ElementwiseMode) -> Case:
 
 
 @st.composite
-def pooling55(draw: st.DrawFn, mode: PoolingMode) -> Case:
+def pooling55(draw: st.DrawFn, mode: core.PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
-    summed = mode == PoolingMode.REDUCE_SUM
+    summed = mode == core.PoolingMode.REDUCE_SUM
     ifm = draw(windows(kernel, (height, width), depth, upscale))
     own = _choose(draw, False, False, True)
     shape = height, width, 1 if summed and _mostly(draw) else depth
@@ -462,10 +451,10 @@ def _case(
 
 
 @st.composite
-def _output85(draw: st.DrawFn, shape: HWC, own: bool, e: Element | None = None) -> Output:
-    transpose = draw(st.sampled_from([ActivationTranspose.HWC] * 6 + list(ActivationTranspose)))
+def _output85(draw: st.DrawFn, shape: HWC, own: bool) -> Output:
+    transpose = draw(st.sampled_from([core.ActivationTranspose.HWC] * 6 + list(core.ActivationTranspose)))
     after = tuple(shape[k] for k in transpose.axes)
-    m = draw(feature_maps(_OFM, after, e))
+    m = draw(feature_maps(_OFM, after))
     ranges = [r85.ActivationClipRange.B16] * 3 + [r85.ActivationClipRange.NONE]
     functions = [r85.ActivationFunction.LUT_NONE] * 4 + [f for f, (_, result) in TABLES.items() if result == m.element]
     functions += [draw(st.sampled_from(r85.ActivationFunction))]
@@ -475,19 +464,19 @@ def _output85(draw: st.DrawFn, shape: HWC, own: bool, e: Element | None = None) 
         shape,
         m,
         None if own else draw(st.sampled_from([SAME]) | SCALES),
-        draw(st.sampled_from([Rounding.NATURAL, Rounding.TRUNCATE_TO_LOWER] * 2 + list(Rounding))),
+        draw(st.sampled_from([core.Rounding.NATURAL, core.Rounding.TRUNCATE_TO_LOWER] * 2 + list(core.Rounding))),
         Activation(function, draw(st.sampled_from(ranges)), *_limits(draw, chosen), 0),
         transpose,
-        draw(st.sampled_from([ActivationReverse.NONE] * 6 + list(ActivationReverse))),
+        draw(st.sampled_from([core.ActivationReverse.NONE] * 6 + list(core.ActivationReverse))),
     )
 
 
 _BLOCK85 = Block((2, 2, 16), 0, (2, 2))
-_RESET = Accumulators(r85.AccFormat.I32, AccInput.RESET, True)
+_RESET = Accumulators(r85.AccFormat.I32, core.AccInput.RESET, True)
 
 
-def _accumulators(draw: st.DrawFn, *inputs: AccInput) -> Accumulators:
-    chosen = _choose(draw, *[AccInput.RESET] * 4, *inputs)
+def _accumulators(draw: st.DrawFn, *inputs: core.AccInput) -> Accumulators:
+    chosen = _choose(draw, *[core.AccInput.RESET] * 4, *inputs)
     return Accumulators(draw(st.sampled_from(r85.AccFormat)), chosen, True)
 
 
@@ -497,7 +486,7 @@ def _scales85(draw: st.DrawFn, own: bool, depth: int, how: Accumulators) -> tupl
 
 def _kept(how: Accumulators) -> Accumulators:
     """Those of the command before, which keeps them."""
-    return Accumulators(how.format, AccInput.RESET, False)
+    return Accumulators(how.format, core.AccInput.RESET, False)
 
 
 def _input(draw: st.DrawFn) -> InputScale:
@@ -506,7 +495,7 @@ def _input(draw: st.DrawFn) -> InputScale:
 
 
 @st.composite
-def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False) -> Case:
+def elementwise85(draw: st.DrawFn, mode: core.ElementwiseMode, chained: bool = False) -> Case:
     """chained: whether the first operand comes from another command."""
     shape, before = draw(SHAPES), ()
     ifm = draw(feature_maps(_IFM, shape))
@@ -515,10 +504,9 @@ def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False)
         out = draw(_output85(shape, False))
         shape = tuple(shape[k] for k in out.transpose.axes)
         link = Chained(3, out.map.element, draw(zero_points(out.map.element)))
-        move, inputs = ElementwiseMode.MAX, (_input(draw),) * 2
-        before = (
-            Elementwise(0, move, (ifm, ifm), inputs, IfmUpscaleMode.NONE, replace(out, map=link), _RESET, _BLOCK85),
-        )
+        move, inputs = core.ElementwiseMode.MAX, (_input(draw),) * 2
+        moved = replace(out, map=link)
+        before = (Elementwise(0, move, (ifm, ifm), inputs, core.IfmUpscaleMode.NONE, moved, _RESET, _BLOCK85),)
         first = Chained(3, link.element, draw(zero_points(link.element)))
     numbers = _edges(-(1 << 31), (1 << 31) - 1) | _edges(0, 31)
     operands = _operands(draw, mode, first, shape, lambda e: numbers)
@@ -529,7 +517,7 @@ def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False)
         mode,
         operands,
         tuple(_input(draw) if scaled else same for _ in operands),
-        IfmUpscaleMode.NONE,
+        core.IfmUpscaleMode.NONE,
         draw(_output85(shape, False)),
         _accumulators(draw),
         _BLOCK85,
@@ -538,24 +526,24 @@ def elementwise85(draw: st.DrawFn, mode: ElementwiseMode, chained: bool = False)
 
 
 @st.composite
-def pooling85(draw: st.DrawFn, mode: PoolingMode) -> Case:
+def pooling85(draw: st.DrawFn, mode: core.PoolingMode) -> Case:
     kernel, upscale, (height, width, depth) = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
     is_place = mode.name.startswith("ARGMAX")
     if is_place and _mostly(draw, 2):
-        size = (1, kernel.width) if mode == PoolingMode.ARGMAX_X else (kernel.height, 1)
+        size = (1, kernel.width) if mode == core.PoolingMode.ARGMAX_X else (kernel.height, 1)
         kernel = Kernel(*size, kernel.stride, kernel.dilation, 0, 0, 0, 0)
     ifm = draw(windows(kernel, (height, width), depth, upscale))
     own = _choose(draw, False, False, True)
-    shape = height, width, 1 if mode == PoolingMode.REDUCE_SUM else depth
-    accumulators = _accumulators(draw, AccInput.IFM2, AccInput.KEEP)
+    shape = height, width, 1 if mode == core.PoolingMode.REDUCE_SUM else depth
+    accumulators = _accumulators(draw, core.AccInput.IFM2, core.AccInput.KEEP)
     records, scales = _scales85(draw, own, shape[2], accumulators)
-    start = draw(feature_maps(_IFM2, shape)) if accumulators.input == AccInput.IFM2 else None
+    start = draw(feature_maps(_IFM2, shape)) if accumulators.input == core.AccInput.IFM2 else None
     output = draw(_output85(shape, own))
     if is_place and _mostly(draw, 2):
-        output = replace(output, scale=FixedPointScale(1, 16), rounding=Rounding.TRUNCATE_TO_LOWER)
+        output = replace(output, scale=FixedPointScale(1, 16), rounding=core.Rounding.TRUNCATE_TO_LOWER)
     c = Pooling(0, mode, ifm, output, kernel, upscale, scales, accumulators, _BLOCK85, start)
-    before = (replace(c, mode=PoolingMode.SUM, accumulators=_kept(accumulators)),)
-    before = before if accumulators.input == AccInput.KEEP else ()
+    before = (replace(c, mode=core.PoolingMode.SUM, accumulators=_kept(accumulators)),)
+    before = before if accumulators.input == core.AccInput.KEEP else ()
     return _case(draw, (U85,), c, [ifm, *([start] if start else [])], records, *before)
 
 
@@ -563,18 +551,18 @@ def pooling85(draw: st.DrawFn, mode: PoolingMode) -> Case:
 def convolution85(draw: st.DrawFn, depthwise: bool, matrices: bool = False) -> Case:
     kernel, upscale, shape = draw(kernels()), draw(_UPSCALES), draw(SHAPES)
     if matrices and _mostly(draw):
-        kernel, upscale = _ONE, IfmUpscaleMode.NONE
+        kernel, upscale = _ONE, core.IfmUpscaleMode.NONE
     ifm = draw(windows(kernel, shape[:2], shape[2] if depthwise else _choose(draw, 1, 2, 5), upscale))
     own = _choose(draw, False, True, True)
-    accumulators = _accumulators(draw, *() if matrices else (AccInput.IFM2, AccInput.KEEP))
+    accumulators = _accumulators(draw, *() if matrices else (core.AccInput.IFM2, core.AccInput.KEEP))
     records, scales = _scales85(draw, own, shape[2], accumulators)
     second = None
-    if matrices or accumulators.input == AccInput.IFM2:
+    if matrices or accumulators.input == core.AccInput.IFM2:
         second = draw(feature_maps(_IFM2, (1, shape[2], ifm.depth) if matrices else shape))
     more = {"upscale": upscale, "scales": scales, "accumulators": accumulators, "block": _BLOCK85}
-    more |= {"ifm2": second, "matrices": matrices, "format": WeightFormat.SWD}
+    more |= {"ifm2": second, "matrices": matrices, "format": core.WeightFormat.SWD}
     c = _convolution(depthwise, ifm, draw(_output85(shape, own)), kernel, **more)
-    before = (replace(c, accumulators=_kept(accumulators)),) if accumulators.input == AccInput.KEEP else ()
+    before = (replace(c, accumulators=_kept(accumulators)),) if accumulators.input == core.AccInput.KEEP else ()
     return _case(draw, (U85,), c, [ifm, *([second] if second else [])], records, *before)
 
 
@@ -584,7 +572,7 @@ def _axis(draw: st.DrawFn, most: int) -> ResizedAxis:
 
 
 @st.composite
-def resize85(draw: st.DrawFn, mode: ResizeMode) -> Case:
+def resize85(draw: st.DrawFn, mode: core.ResizeMode) -> Case:
     ifm, shape = draw(feature_maps(_IFM, draw(SHAPES))), draw(SHAPES)
     out = draw(_output85((*shape[:2], ifm.depth), False))
     how = _accumulators(draw)
@@ -612,19 +600,19 @@ def copies(draw: st.DrawFn, configs: Sequence[Config], indexed: bool = False) ->
 
 
 KINDS: dict[str, st.SearchStrategy[Case]] = {
-    **{f"U55 {m.name}": elementwise55(m) for m in map(ElementwiseMode, r55.ElementwiseMode)},
-    **{f"U55 {m.name}_POOL": pooling55(m) for m in map(PoolingMode, r55.PoolingMode)},
+    **{f"U55 {m.name}": elementwise55(m) for m in map(core.ElementwiseMode, r55.ElementwiseMode)},
+    **{f"U55 {m.name}_POOL": pooling55(m) for m in map(core.PoolingMode, r55.PoolingMode)},
     **{f"U55 {name}": convolution55(k) for name, k in (("CONV", False), ("DEPTHWISE", True))},
     "U55 DMA": copies((U55, U65)),
-    **{f"U85 {m.name}": elementwise85(m) for m in ElementwiseMode},
+    **{f"U85 {m.name}": elementwise85(m) for m in core.ElementwiseMode},
     **{
-        f"U85 chained {name}": elementwise85(ElementwiseMode[name], True)
+        f"U85 chained {name}": elementwise85(core.ElementwiseMode[name], True)
         for name in ("ADD", "MUL", "MAX", "SHR", "NOT")
     },
-    **{f"U85 {m.name}_POOL": pooling85(m) for m in PoolingMode},
+    **{f"U85 {m.name}_POOL": pooling85(m) for m in core.PoolingMode},
     **{f"U85 {name}": convolution85(k) for name, k in (("CONV", False), ("DEPTHWISE", True))},
     "U85 MATMUL": convolution85(False, True),
-    **{f"U85 RESIZE_{m.name}": resize85(m) for m in ResizeMode},
+    **{f"U85 RESIZE_{m.name}": resize85(m) for m in core.ResizeMode},
     "U85 DMA": copies((U85,)),
     "U85 DMA by indices": copies((U85,), True),
 }
@@ -638,7 +626,7 @@ def _plain(at: int, element: Element, size: tuple[int, int] = (1, 1), zero_point
     (height, width), b = size, element.bytes
     strides = width * b, b, b
     return FeatureMap(
-        SCRATCH, (at, 0, 0, 0), height, 1, width, *strides, ActivationFormat.NHWC, element, zero_point, *size, 1
+        SCRATCH, (at, 0, 0, 0), height, 1, width, *strides, core.ActivationFormat.NHWC, element, zero_point, *size, 1
     )
 
 
@@ -647,10 +635,10 @@ def _single(config: Config, held: FeatureMap, result: FeatureMap, *commands: Any
 
 
 def pool55(
-    mode: PoolingMode,
+    mode: core.PoolingMode,
     element: Element,
     kernel: Kernel = _ONE,
-    upscale: IfmUpscaleMode = IfmUpscaleMode.NONE,
+    upscale: core.IfmUpscaleMode = core.IfmUpscaleMode.NONE,
     zero_point: int = 0,
 ) -> Case:
     """A pooling of one element to one."""
@@ -662,23 +650,23 @@ def pool55(
     return _single(U55, ifm, ofm, c)
 
 
-def _out85(element: Element, scale: FixedPointScale = SAME, rounding: Rounding = Rounding.NATURAL) -> Output:
+def _out85(element: Element, scale: FixedPointScale = SAME, rounding: core.Rounding = core.Rounding.NATURAL) -> Output:
     none = Activation(r85.ActivationFunction.LUT_NONE, r85.ActivationClipRange.NONE, 0, 0)
     ofm = _plain(_OFM, element)
     return Output((1, 1, 1), ofm, scale, rounding, none)
 
 
 def pool85(
-    mode: PoolingMode,
+    mode: core.PoolingMode,
     element: Element,
     size: tuple[int, int] = (1, 1),
     kernel: Kernel | None = None,
-    upscale: IfmUpscaleMode = IfmUpscaleMode.NONE,
+    upscale: core.IfmUpscaleMode = core.IfmUpscaleMode.NONE,
     result: Element | None = None,
 ) -> Case:
     """A pooling of one window, or of all of an input, to one element."""
     ifm = _plain(_IFM, element, size)
-    scaled = (FixedPointScale(1, 16), Rounding.TRUNCATE_TO_LOWER) if mode.name.startswith("ARGMAX") else ()
+    scaled = (FixedPointScale(1, 16), core.Rounding.TRUNCATE_TO_LOWER) if mode.name.startswith("ARGMAX") else ()
     output = _out85(result or element, *scaled)
     kernel = kernel or Kernel(*size, (1, 1), (1, 1), 0, 0, 0, 0)
     c = Pooling(0, mode, ifm, output, kernel, upscale, (), _RESET, _BLOCK85)
@@ -689,7 +677,7 @@ def and85(element: Element, zero_point: int) -> Case:
     """The bitwise AND of one element with itself."""
     ifm, same = _plain(_IFM, element, zero_point=zero_point), InputScale(SAME, r85.RoundModeIfm.NATURAL, 0)
     out = _out85(element)
-    mode, none = ElementwiseMode.AND, IfmUpscaleMode.NONE
+    mode, none = core.ElementwiseMode.AND, core.IfmUpscaleMode.NONE
     c = Elementwise(0, mode, (ifm, ifm), (same, same), none, out, _RESET, _BLOCK85)
     return _single(U85, ifm, out.map, c)
 

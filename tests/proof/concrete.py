@@ -1,5 +1,4 @@
-"""Terms at one input: roots are the integers that they stand for, functions are applied to them. So terms are compared
-with the op table."""
+"""Terms at one input, for comparison with the op table: functions of the integers that roots stand for."""
 
 from __future__ import annotations
 

@@ -51,10 +51,9 @@ class Pair:
 
     @property
     def name(self) -> str:
-        chosen = (
-            f"{k}={v}" for k, v in self.names.items() if k not in ("d", "low", "high", "bits") and len(str(v)) < 40
-        )
-        return f"{self.one} = {self.other}, {' '.join([self.types[-1].dtype, *chosen])}"
+        names = {k: v for k, v in self.names.items() if k not in ("d", "low", "high", "bits") and len(str(v)) < 40}
+        shown = " ".join([self.types[-1].dtype, *(f"{k}={v}" for k, v in names.items())])
+        return f"{self.one} = {self.other}, {shown}"
 
     def graphs(self) -> tuple[TensorGraph, TensorGraph]:
         return self._built(self.one), self._built(self.other)
@@ -438,7 +437,6 @@ def fixed(condition: Term, one: int, other: int) -> Term:
     return condition("select", *(condition.const(v, "INT32") for v in (one, other)))
 
 
-
 RISING, LINE = [v // 2 for v in range(-128, 128)], [60 * v for v in range(-256, 257)]
 
 
@@ -709,27 +707,12 @@ near("values that no limit is near", "INT8[1,4,4,4] INT8[1,4,4,4] BOOL[1,4,4,4]"
 # ---- what is undefined without an effect ------------------------------------------------------------
 
 _OPEN = [
-    "(x + y)",
-    "(x - y)",
-    "x.mul(y, 5)",
-    "x.mul(y, 31)",
-    "x.negate()",
-    "x('abs')",
-    "x.div(y)",
-    "x.div(-1)",
-    "x.lsl(y)",
-    "x.asr(y)",
-    "x.lsr(y)",
-    "x.rescale('INT32', 1, 8)",
-    "x.rescale('INT32', 0, 30)",
-    "x.rescale('INT8', 1 << 30, 30).wide()",
-    "x.rescale('INT32', 1 << 14, 4, scale32=False)",
-    "x.rescale('INT8', 1 << 14, 4, scale32=False).wide()",
-    "x.concat(y, x.max(-5).negate()).reduce('sum')",
-    "(x.mul(x, 1) + y.mul(y, 1))",
-    "x.rescale('INT8').asr(y.rescale('INT8')).wide()",
-    "x.cast('INT16').lsr(y.cast('INT16')).wide()",
-    "x.reshape(1, 1, 1)('gather', y.reshape(1, 1)).reshape(1)",
+    "(x + y)", "(x - y)", "x.mul(y, 5)", "x.mul(y, 31)", "x.negate()", "x('abs')", "x.div(y)", "x.div(-1)",
+    "x.lsl(y)", "x.asr(y)", "x.lsr(y)", "x.rescale('INT32', 1, 8)", "x.rescale('INT32', 0, 30)",
+    "x.rescale('INT8', 1 << 30, 30).wide()", "x.rescale('INT32', 1 << 14, 4, scale32=False)",
+    "x.rescale('INT8', 1 << 14, 4, scale32=False).wide()", "x.concat(y, x.max(-5).negate()).reduce('sum')",
+    "(x.mul(x, 1) + y.mul(y, 1))", "x.rescale('INT8').asr(y.rescale('INT8')).wide()",
+    "x.cast('INT16').lsr(y.cast('INT16')).wide()", "x.reshape(1, 1, 1)('gather', y.reshape(1, 1)).reshape(1)",
     "x.reshape(1, 1, 1)('scatter', y.reshape(1, 1), x.const([[[7]]])).reshape(1)",
     "x.cast('INT8').reshape(1, 1, 1, 1).conv([[[[127]]]], (1 << 31) - 100).reshape(1)",
     "x.cast('INT16').table(steep(256))",

@@ -87,8 +87,7 @@ def test_the_limit_is_that_of_the_proof_of_the_binary(worker: Worker, monkeypatc
 def test_binaries_of_single_operators_are_proved_by_terms_that_are_what_they_compute(
     name: str, make: Callable[[str], TensorGraph], dtype: str, target: Target, worker: Worker
 ) -> None:
-    """Terms at random inputs, roots being the integers that they stand for; what Vela refuses for a family, other
-    tests say."""
+    """At random inputs; what Vela refuses for a family, other tests say."""
     graph = make(dtype)
     try:
         binary = compiled(dumps(graph), target, worker)

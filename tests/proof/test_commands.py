@@ -1,5 +1,4 @@
-"""The two semantics of commands agree: what terms claim of a command is what the functional model computes, and nothing
-where that has no result."""
+"""The two semantics of commands agree: terms claim what the functional model computes, or nothing."""
 
 from __future__ import annotations
 

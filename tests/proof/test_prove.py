@@ -51,14 +51,8 @@ def test_a_sum_that_may_overflow_in_another_place_is_not_proved() -> None:
     assert "overflow" in proof.undecided[0].reason
 
 
-def added(x: Term, y: Term) -> Term:
-    """As a quantized addition."""
-    sides = [v.rescale("INT32", 1 << 30, 20, in_zp=zp) for v, zp in ((x, -3), (y, 4))]
-    return (sides[0] + sides[1]).rescale("INT8", 1 << 30, 41, out_zp=-7)
-
-
 def test_undecided_names_the_operator_at_which_it_ended() -> None:
-    a, b = pair(TWO, added, lambda x, y: added(x, x).transpose(0, 1, 2, 3))
+    a, b = pair(TWO, Term.plus, lambda x, y: x.plus(x).transpose(0, 1, 2, 3))
     proof = prove(a, b, seed=5, search=False)
     assert (proof.verdict, proof.outputs, proof.counterexample) == ("undecided", (0,), None)
     assert [place.operator for place in proof.undecided] == ["rescale[INT32] [1, 4, 4, 4] (node 3)"]

@@ -74,7 +74,6 @@ def expression(xs: Sequence[Term], rng: np.random.Generator, change: int) -> Ter
 
 
 def test_what_is_proved_is_equal_for_all_pairs() -> None:
-    """Random functions of two values, a constant changed: what is equal on all pairs is proved, and nothing else."""
     counts = {True: 0, False: 0}
     for seed in range(60):
         proved = prove(*changed(seed, 2), seed=seed, search=False).verdict == PROVED

@@ -32,13 +32,14 @@ class Browser:
         )
         os.close(to_read)
         os.close(to_write)
-        self._buffer, self._number, self._session = b"", 0, None
+        self._buffer, self._number, self._session = b"", 0, dict[str, str]()
         self.events: list[dict[str, Any]] = []
 
     def open(self, page: Path) -> None:
         """Loads a file and waits until it is shown; events before it are forgotten."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = {"sessionId": attached["sessionId"]}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
         self.events.clear()
@@ -59,12 +60,7 @@ class Browser:
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
         number, answers = self._number, []
-        message = {
-            "id": number,
-            "method": method,
-            "params": params,
-            **({"sessionId": self._session} if self._session else {}),
-        }
+        message = {"id": number, "method": method, "params": params, **self._session}
         os.write(self._out, json.dumps(message).encode() + b"\0")
 
         def answered() -> bool:

@@ -17,7 +17,7 @@ from eqsat.vela.facts import version
 from tests import command
 from tests.bench.runs import EXPLICIT, FIELDS, TARGET
 from tests.graphs import transposed_relus
-from tests.term import graph
+from tests.search.test_optimizer import plain_relus
 
 pytestmark = pytest.mark.slow
 
@@ -138,8 +138,7 @@ def test_a_directory_without_records_names_the_remedy(tmp_path):
 
 
 def test_marks_what_is_gone_and_new():
-    before = transposed_relus()
-    after = graph("x:INT8[1,16,16,16]", lambda x: x.layer(24).relu(-100).relu(-99).relu(-98).layer(16, seed=3))
+    before, after = transposed_relus(), plain_relus()
     gone, new = graphs.marks(before, after)
     assert sorted(before.nodes[n].op for n in gone) == ["clamp", "clamp", "clamp", "transpose", "transpose"]
     assert {after.nodes[n].op for n in new} == {"clamp"}  # the relus have another shape; convolutions are the same

@@ -138,8 +138,7 @@ def looked_up(x: Term, seed: int = 1) -> Any:
 def convolved(
     x: Term, out: int, *kernel: int, op: str = "conv2d", depthwise: bool = False, bias: int = 0, **more: Any
 ) -> Any:
-    """A convolution with random weights, and a bias of each channel or of so many; depthwise: `out` channels per
-    input channel."""
+    """Random weights, and a bias of each channel or of so many; depthwise: `out` channels per input channel."""
     c = x.shape[-1]
     weights = randoms((*kernel, c, out) if depthwise else (out, *kernel, c))
     biases = np.arange(bias or (c * out if depthwise else out)) * 100 - 70

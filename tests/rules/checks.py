@@ -22,11 +22,11 @@ from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 
 
-def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
+def only(*names: str) -> list[Rule]:
     """The named rules and those that make the facts and postponed operators that they need."""
-    missing = set(names) - {r.name for r in rules}
+    missing = set(names) - {r.name for r in RULES}
     assert not missing, f"no such rules: {missing}"
-    return list(with_helpers((r for r in rules if r.name in names), [*rules, *RULES]))
+    return list(with_helpers((r for r in RULES if r.name in names), RULES))
 
 
 def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, budget: Budget = DEFAULT_BUDGET) -> Frozen:
@@ -34,17 +34,17 @@ def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, budget: Budget = DE
     return soundness.check(graph, rules, budget=budget).frozen
 
 
-def saturated(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> Frozen:
+def saturated(graph: TensorGraph, *names: str) -> Frozen:
     """What the named rules alone make of `graph`; everything is checked.
 
     Passes are few: what one rule moves to and fro, without those that merge movements, grows without end.
     """
-    return check(graph, only(*names, rules=rules), budget=Budget(passes=8))
+    return check(graph, only(*names), budget=Budget(passes=8))
 
 
-def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> bool:
+def fires(graph: TensorGraph, *names: str) -> bool:
     """Whether the first of the named rules matched on `graph`, under these rules alone."""
-    return saturated(graph, *names, rules=rules).saturation.matches.get(names[0], 0) > 0
+    return saturated(graph, *names).saturation.matches.get(names[0], 0) > 0
 
 
 def ops_of_output(frozen: Frozen) -> set[str]:

@@ -1,5 +1,4 @@
-"""ADD, SUB and MUL with constants per channel as depthwise convolutions: the same integers in every point, or no
-rewrite."""
+"""ADD, SUB and MUL with constants per channel as depthwise convolutions: the same integers, or no rewrite."""
 
 from __future__ import annotations
 

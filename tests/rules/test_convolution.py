@@ -1,5 +1,4 @@
-"""Convolutions turned, joined and transposed: each rule fires on what it is for, is exact there, and leaves its near
-misses alone."""
+"""Convolutions turned, joined and transposed: each rule fires, is exact, and leaves its near misses alone."""
 
 from typing import Any
 

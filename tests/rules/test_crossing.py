@@ -1,5 +1,4 @@
-"""Movement across operators that act along axes: what is claimed equal is equal, on many small shapes, unit axes among
-them."""
+"""Movement across operators that act along axes: what is claimed equal is equal, on small shapes with unit axes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Convolutions side by side as fewer: exact for every way to group them, linear in their number, and cheaper by Vela's
-total."""
+"""Convolutions side by side as fewer: exact for every way to group them, and linear in their number."""
 
 from __future__ import annotations
 

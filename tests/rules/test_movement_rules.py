@@ -1,5 +1,4 @@
-"""Data movement by itself and across other operators: each rule fires on what it is for, is exact, and leaves its near
-misses alone."""
+"""Data movement by itself and across operators: each rule fires, is exact, and leaves its near misses alone."""
 
 from typing import Any
 

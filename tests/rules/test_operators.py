@@ -1,5 +1,4 @@
-"""Another operator for the same integers: sums in one step, planes interleaved by a convolution,
-ARGMAX along a better axis."""
+"""Another operator for the same integers: sums in one step, planes by a convolution, ARGMAX along a better axis."""
 
 from hypothesis import strategies as st
 

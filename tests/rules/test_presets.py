@@ -170,14 +170,10 @@ def test_presets_are_made_of_known_rules() -> None:
     assert len(PRESETS) == len(CATALOGUE) and [r.name for r in PRESETS["all"]] == [r.name for r in RULES]
 
 
-def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_preset_names_the_known_ones() -> None:
     with pytest.raises(OptionError, match="'fuse'") as e:
         Options(preset="fuse")
     assert all(p.name in str(e.value) for p in CATALOGUE)
-    (tmp_path / "x.tosa").write_bytes(dumps(graph("x:INT8[1,4,3,5]", lambda x: x.nhwc().nchw())))
-    given, made = str(tmp_path / "x.tosa"), tmp_path / "y.tosa"
-    done = run("optimize", given, "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(made))
-    assert done.exit_code == 2 and "fuse-concat" in done.stderr and not made.exists()
 
 
 def test_the_command_line_lists_rules_and_presets() -> None:

@@ -1,5 +1,4 @@
-"""Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses
-alone."""
+"""Weight absorption and other operators: each rule fires, is exact, and leaves its near misses alone."""
 
 from typing import Any
 
@@ -18,11 +17,9 @@ from tests.term import Term
 @settings(max_examples=examples(60), deadline=None)
 @given(st.permutations(range(4)), st.sampled_from([(1, 2, 3), (1, 1, 1), (2, 1, 2)]))
 def test_channel_order_is_what_numpy_says(perm, outer):
-    sizes = (2, 3, 2, 2)
-    shape = (*outer, int(np.prod(sizes)))
-    m = Move.reshape(shape, (int(np.prod(outer)), *sizes)).then(
-        Move.transpose((int(np.prod(outer)), *sizes), (0, *(p + 1 for p in perm)))
-    )
+    split = (int(np.prod(outer)), 2, 3, 2, 2)
+    shape = (*outer, int(np.prod(split[1:])))
+    m = Move.reshape(shape, split).then(Move.transpose(split, (0, *(p + 1 for p in perm))))
     m = m.then(Move.reshape(m.out_shape, shape))
     order = channel_order(m)
     if m.is_view:

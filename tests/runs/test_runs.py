@@ -1,4 +1,4 @@
-"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names"""
+"""A run comes back as it was saved, without ExecuTorch; what is missing, changed or foreign is a named error."""
 
 from __future__ import annotations
 

@@ -105,8 +105,7 @@ def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, p
 
 
 def scaled(x: Term) -> Term:
-    """Products with constants per channel. Each is faster as a depthwise convolution, which takes more flash, and they
-    are all alike."""
+    """Products with constants per channel, all alike; each is faster as a depthwise convolution, for more flash."""
     rng = np.random.default_rng(0)
     for i in range(8):
         points = x.const(rng.integers(-100, 100, (1, 1, 1, 32)), "INT32")

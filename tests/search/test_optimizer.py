@@ -30,7 +30,16 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import violations
 from eqsat.vela.roofline import bound
-from tests.graphs import U55, U85, channel_shuffle, compile_graph, residual, transposed_relus, transposes
+from tests.graphs import (
+    U55,
+    U85,
+    channel_shuffle,
+    compile_graph,
+    residual,
+    shared_rescale,
+    transposed_relus,
+    transposes,
+)
 from tests.planted import RAISES, RETYPED
 from tests.random_graphs import PROFILES, random_graph
 from tests.sweeps import some
@@ -41,14 +50,10 @@ IMAGE = "x:INT8[1,16,16,16]"
 REFUSING = "tests.planted_costs:Refusing"
 #: What is said of a stock graph that differs.
 OTHER = "what stock ExecuTorch makes of this delegate computes something else"
+Stock = TensorGraph | bytes | Callable[[], bytes]
 
 
-def optimized(
-    explicit: TensorGraph,
-    target: Target = U55,
-    stock: TensorGraph | bytes | Callable[[], bytes] | None = None,
-    **options: Any,
-) -> Result:
+def optimized(explicit: TensorGraph, target: Target = U55, stock: Stock | None = None, **options: Any) -> Result:
     """The answer for a graph, with little effort; options: other ones."""
     given = dumps(stock) if isinstance(stock, TensorGraph) else stock
     return optimize_tosa(dumps(explicit), target, stock=given, options=replace(Options(effort=1), **options))
@@ -177,9 +182,7 @@ def fails() -> bytes:
     ],
     ids=["of another signature", "unreadable", "not made"],
 )
-def test_a_stock_graph_that_is_of_no_use_costs_only_itself(
-    stock: TensorGraph | bytes | Callable[[], bytes], verified: bool | None, said: str
-) -> None:
+def test_a_stock_graph_that_is_of_no_use_costs_only_itself(stock: Stock, verified: bool | None, said: str) -> None:
     result = optimized(transposes(), stock=stock)
     assert (result.chosen, result.verified, result.stock_verified) == ("eqsat", True, verified)
     assert result.stock_cycles is None
@@ -327,21 +330,14 @@ def test_an_explicit_graph_that_breaks_a_guard_does_not_win_unless_its_binary_is
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_a_rescale_from_int32_to_int32_of_the_input_does_not_end_the_search(target: Target) -> None:
     (x,) = inputs("x:INT32[1,16,12,20]")
-    result = optimized(
-        outputs(x.nhwc().rescale("INT32", shift=31).rescale("INT8", shift=42).nchw()),
-        target,
-        max_sram="any",
-        max_flash="any",
-    )
+    g = outputs(x.nhwc().rescale("INT32", shift=31).rescale("INT8", shift=42).nchw())
+    result = optimized(g, target, max_sram="any", max_flash="any")
     assert result.searched and result.calibrated < result.explicit_calibrated
     assert (result.verified, result.binary_verified, result.warnings) == (True, True, [])
 
 
 def test_a_stock_graph_that_breaks_a_guard_is_told() -> None:
-    """Two sums of the same values, which share one RESCALE to INT32 each."""
-    xs = inputs("x:INT8[1,16,16,8] y:INT8[1,16,16,8]")
-    one, two = (x.rescale("INT32", shift=20) for x in xs)
-    shared = outputs((one + two).rescale("INT8", shift=42), (one - two).rescale("INT8", shift=42))
+    shared = shared_rescale(16)
     result = optimized(shared, stock=shared, cost_model=REFUSING, binary_time_limit=0)
     assert (result.chosen, result.stock_verified) == ("stock", True)
     assert "stock ExecuTorch is used though it breaks a guard" in result.warnings[-1]

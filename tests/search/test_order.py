@@ -21,9 +21,8 @@ from eqsat.search.proposals.orders import Allocation, execution, orders, swaps, 
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.locations import Origin, text
 from tests.fake_oracle import by_vela
-from tests.graphs import ON_THE_NEWEST_VELA, U55, U65, U85, are_equal
+from tests.graphs import ON_THE_NEWEST_VELA, U55, U65, U85, are_equal, located
 from tests.term import graph, inputs, outputs
 
 ANY = MemoryLimits()
@@ -81,8 +80,7 @@ def test_swapped_operands_of_an_addition_save_cycles(pool: Pool) -> None:
 
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
-    """The swap lowers the peak on U55 and takes a few cycles more: without a limit it is not the best one, with one it
-    is the only one."""
+    """The swap lowers the peak on U55 for a few cycles more: only with a limit it is the best one."""
     given = shortcut(thin_first=False)
     free = rounds(given, U55, pool)
     limits = MemoryLimits(sram=free[0].figures.sram - 1)
@@ -121,8 +119,7 @@ def test_what_is_read_twice_or_not_computed_is_not_swapped() -> None:
 def test_the_answer_runs_in_the_better_order() -> None:
     """It is proved, its binary is run, and its operators keep their origins."""
     given, target = shortcut(False), U65
-    origins = {n: text([Origin(f"node{n}", "module")]) for n in given.live() if given.nodes[n].inputs}
-    result = optimize_tosa(dumps(given, origins), target, options=Options(max_sram="any", effort=1))
+    result = optimize_tosa(located(given), target, options=Options(max_sram="any", effort=1))
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
     assert result.footprint.sram < 0.95 * result.explicit_footprint.sram
     assert result.calibrated <= result.explicit_calibrated

@@ -14,7 +14,7 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import Origin, Origins, read, text
 from tests.graphs import channel_shuffle, operators, residual, transposed_relus
-from tests.term import Term, graph, inputs, outputs
+from tests.term import graph, inputs, outputs
 
 
 def named(given: TensorGraph) -> bytes:
@@ -57,13 +57,10 @@ def test_an_operator_that_moved_keeps_its_name(tmp_path: Path) -> None:
 
 def test_operators_that_merged_have_all_origins(tmp_path: Path) -> None:
     """The same pooling twice, each with another activation behind it."""
-    pools: list[Term] = []
     (x,) = inputs("x:INT8[1,16,16,16]")
     x = x.layer(16, 3)
-    pools.extend(x.largest(8, 8) for _ in range(2))
-    result = optimized(
-        named(outputs(*(pool.relu(least) for pool, least in zip(pools, (-100, -90), strict=True)))), tmp_path
-    )
+    pools = [x.largest(8, 8) for _ in range(2)]
+    result = optimized(named(outputs(pools[0].relu(-100), pools[1].relu(-90))), tmp_path)
     merged = [[o.node for o in origins] for op, origins in by_operator(result) if op == "max_pool2d"]
     assert merged and all(names == [f"max_pool2d_{p.n}" for p in pools] for names in merged), "one along each axis"
 

@@ -23,13 +23,13 @@ from eqsat.search.proposals.memory import memory
 from eqsat.search.proposals.orders import orders
 from eqsat.search.proposals.settings import settings
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa import dumps, loads
+from eqsat.tosa import loads
 from eqsat.tosa.flatbuffer import list_names, tensor_names
-from eqsat.tosa.locations import Origin, read, text
+from eqsat.tosa.locations import read
 from eqsat.vela.compile import Estimate
 from eqsat.vela.table import InSram, Row
 from tests.fake_oracle import FakeOracle, by_total, compiled, estimate
-from tests.graphs import U55, operators, transposed_relus
+from tests.graphs import U55, located, operators, transposed_relus
 from tests.term import graph
 
 GREEDY = Options(extractor="dag_greedy", time_limit=1)
@@ -162,9 +162,8 @@ def test_a_copy_of_an_input_is_kept_where_an_operator_waits_for_it() -> None:
 def test_a_given_graph_that_is_rewritten_keeps_its_locations() -> None:
     """Its tensors are named as it was read."""
     made = branches()
-    located = {n: text([Origin(f"of {n}", "body")]) for n in operators(made)}
-    buffer = dumps(made, located)
+    buffer = located(made)
     given = by_total(Candidate("stock", loads(buffer), buffer, tensors=tensor_names(buffer)), estimate(9))
     found = given.rewrite(given.graph, "order")
     assert (found.name, found.given, found.is_rewritten) == ("eqsat", "stock", True)
-    assert len(read(found.tosa)) == len(located) and given.nodes == tensor_names(buffer)
+    assert len(read(found.tosa)) == len(operators(made)) and given.nodes == tensor_names(buffer)

@@ -194,19 +194,14 @@ def test_a_forged_choice_changes_no_answer(change: str, filled: AnswerStore, sea
 )
 def test_a_forged_entry_changes_no_answer(kind: str, first: Result, filled: AnswerStore) -> None:
     ((name, real),) = entries(filled).items()
-    tosa = {"another graph": dumps(around(seed=5)), "no graph": b"no graph"}
-    settings = {
-        "no such settings": ("--no-such-flag",),
-        "another accelerator": ("--accelerator-config=ethos-u85-2048",),
+    forged = {
+        "another graph": {"tosa": dumps(around(seed=5))},
+        "no graph": {"tosa": b"no graph"},
+        "other cycles": {"cycles": real.cycles // 2},
+        "no such settings": {"settings": ("--no-such-flag",)},
+        "another accelerator": {"settings": ("--accelerator-config=ethos-u85-2048",)},
     }
-    forged = KnownAnswer(
-        "eqsat",
-        "",
-        real.cycles // (2 if kind == "other cycles" else 1),
-        settings.get(kind, real.settings),
-        tosa.get(kind, real.tosa),
-    )
-    forge(filled, name, forged)
+    forge(filled, name, replace(real, **forged[kind]))
     again = answered(filled)
     assert not again.remembered and again.tosa == first.tosa and again.verified and again.calibrated == first.calibrated
 

@@ -24,8 +24,7 @@ from tests.term import graph, inputs, outputs
 
 
 def forked(is_transposed: bool = False) -> TensorGraph:
-    """A wide value that a convolution and its shortcut read, and that is thin behind them; behind transposes that are
-    of no use."""
+    """A wide value that a convolution and its shortcut read, thin behind them; behind transposes of no use."""
     (x,) = inputs("x:INT8[1,32,32,8]")
     x = x.layer(48, seed=1)
     x = x.nchw().clamp(-128, 126).nhwc() if is_transposed else x

@@ -16,12 +16,11 @@ import pytest
 
 from eqsat.ground.files import InputError, OutputError
 from eqsat.options.options import Options
-from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.optimizer import Result
 from eqsat.search.recall import AnswerStore
 from eqsat.store.local import Kind, LocalStore, Setting
 from eqsat.store.store import ANSWERS, PRICES, SharedStore, export, import_entries
-from eqsat.tosa import dumps
-from tests.search.test_recall import around
+from tests.search import test_recall as recall
 
 FEW, SMALL = Kind("few", 10), Kind("small", 100, 1000)
 
@@ -152,9 +151,6 @@ def test_what_is_no_setting(text: str, said: str) -> None:
         Setting.of(text).check()
 
 
-TARGET = "ethos-u85-256"
-
-
 @contextmanager
 def serving(directory: Path, writable: bool = True) -> Iterator[str]:
     """The URL of a plain HTTP server that keeps what is PUT to it in a directory, a file for each entry."""
@@ -239,10 +235,8 @@ def test_a_server_that_refuses_is_not_asked_again(tmp_path: Path) -> None:
         assert "403" in store.failure and store.get("price/a") is None
 
 
-def answered(place: str, effort: int = 1) -> Result:
-    given = dumps(around())
-    options = Options(effort=effort, cache=place)
-    return optimize_tosa(given, TARGET, stock=given, options=options, with_settings=True, store=AnswerStore(place))
+def answered(place: str) -> Result:
+    return recall.answered(AnswerStore(place), options=Options(effort=1, cache=place))
 
 
 @pytest.mark.slow

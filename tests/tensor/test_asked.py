@@ -86,7 +86,7 @@ def test_positions_that_are_computed_from_others() -> None:
 
 
 def test_the_lowest_number_by_minus_one_is_open() -> None:
-    """The reference model gives a result; test_semantics.py has all else that it says to be open."""
+    """The reference model gives a result; `tests/tensor/test_ops.py` has all else that it says to be open."""
     lowest, minus_one, t = np.array([-(1 << 31)], np.int32), np.array([-1], np.int32), Type((1,), "INT32")
     with pytest.raises(Unpredictable, match="intdiv gives"):
         evaluate_defined("intdiv", (), [lowest, minus_one], [t, t], t)

@@ -1,5 +1,4 @@
-"""Every spelling of a convolution equals the plain one to the bit, over random shapes, strides, dilations and
-padding."""
+"""Every spelling of a convolution equals the plain one to the bit: random shapes, strides, dilations, padding."""
 
 from __future__ import annotations
 

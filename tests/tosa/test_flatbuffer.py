@@ -302,8 +302,7 @@ def test_origins_are_shown_by_module_and_node_and_each_once() -> None:
 
 
 def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
-    """A small file may stand for an endless one: parts of a flatbuffer may be shared, as strings are that are written
-    once."""
+    """A small file may stand for an endless one: parts of a flatbuffer, such as strings, may be shared."""
     (x,) = inputs("x:INT8[1,2,2,3]")
     for _ in range(200):
         x = x.reverse(3)
@@ -323,6 +322,5 @@ def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
 def test_a_location_that_makes_no_sense_says_nothing(location: str) -> None:
     graph = residual()
     buffer = dumps(graph, {n: location for n in graph.live()})
-    assert all(not o.module for origins in read(buffer).values() for o in origins) and dumps(loads(buffer)) == dumps(
-        graph
-    )
+    assert all(not o.module for origins in read(buffer).values() for o in origins)
+    assert dumps(loads(buffer)) == dumps(graph)

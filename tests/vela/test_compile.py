@@ -53,8 +53,7 @@ def test_kinds_tell_data_movement_apart_and_sum_to_the_total(target: str, worker
 
 @pytest.mark.parametrize(("target", "scales"), [("ethos-u55-128", 24), ("ethos-u85-256", 32)])
 def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) -> None:
-    """The peak is that of an operator; a convolution's weights are all but its scales, 10 bytes each, on U85 of
-    channels in sixteens."""
+    """The peak is an operator's; a convolution's weights are all but its scales: 10 bytes each, on U85 in sixteens."""
     estimate = compile_graph(residual(), Target.of(target), worker)
     assert max(r.sram_bytes for r in estimate.rows) == estimate.footprint.sram
     assert all((r.weight_bytes > 0) == (r.operator == "Conv2D") for r in estimate.rows)
@@ -64,14 +63,8 @@ def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) 
 
 ROW = Row("Conv2D", "n3/1", 120, 100, 4096, 80, 3072, 64, 16, "n3")
 TOLD = {
-    **{
-        "corrected": 120,
-        "operator": "Conv2D",
-        "name": "n3/1",
-        "op_cycles": "120",
-        "npu_cycles": "100",
-        "mac_count": "4096",
-    },
+    **{"corrected": 120, "operator": "Conv2D", "name": "n3/1"},
+    **{"op_cycles": "120", "npu_cycles": "100", "mac_count": "4096"},
     **{"busy_cycles": 80, "sram_bytes": 3072, "weight_bytes": 64, "command_bytes": 16, "source": "n3"},
 }
 

@@ -1,5 +1,4 @@
-"""What is written down of Vela by version is true of the one that is installed. A test here that fails tells that a
-version differs."""
+"""What is written down of Vela by version is true of the one that is installed; a failure tells that it differs."""
 
 from __future__ import annotations
 
@@ -45,7 +44,6 @@ def test_of_native_transposes(family, pool: Pool) -> None:
 
 
 def test_of_versions_that_are_not_known() -> None:
-    """A newer one is taken to be like the newest that is known, an older one like the oldest; its last number tells
-    nothing."""
+    """A newer one is like the newest that is known, an older one like the oldest; its last number tells nothing."""
     assert all(map(is_table_by_default, ("absent", "4.9.0", "5.1.3")))
     assert not any(map(is_table_by_default, ("5.2.0", "5.2.1rc1", "5.10.0", "7.0")))

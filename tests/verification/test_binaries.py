@@ -23,10 +23,7 @@ from tests.fake_oracle import by_vela, compiled
 from tests.graphs import U55, U85, compile_graph, residual, transposed_relus
 from tests.term import inputs, outputs
 
-
-@pytest.fixture
-def options() -> Options:
-    return Options(effort=1)
+QUICK = Options(effort=1)
 
 
 def largest_of_rows(sliced_first: bool, widened: int = 0) -> TensorGraph:
@@ -42,8 +39,8 @@ def largest_of_rows(sliced_first: bool, widened: int = 0) -> TensorGraph:
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
-def test_a_right_binary_is_said_to_be(target: Target, options: Options) -> None:
-    result = optimize_tosa(dumps(residual()), target, stock=dumps(residual()), options=options)
+def test_a_right_binary_is_said_to_be(target: Target) -> None:
+    result = optimize_tosa(dumps(residual()), target, stock=dumps(residual()), options=QUICK)
     assert (result.binary_verified, result.binary_reason, result.stock_binary_verified) == (True, "", True)
     assert result.chosen != "stock" and result.stock_binary_proved is None, "it is proved where it is the answer"
     assert result.binary_proved and result.binary_samples >= 2
@@ -51,9 +48,9 @@ def test_a_right_binary_is_said_to_be(target: Target, options: Options) -> None:
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
-def test_what_vela_compiles_wrongly_is_not_the_answer(target: Target, options: Options) -> None:
+def test_what_vela_compiles_wrongly_is_not_the_answer(target: Target) -> None:
     wrong, right = dumps(largest_of_rows(True)), dumps(largest_of_rows(False))
-    result = optimize_tosa(right, target, stock=wrong, options=options)
+    result = optimize_tosa(right, target, stock=wrong, options=QUICK)
     assert result.verified and result.binary_verified is True
     assert (result.stock_binary_verified, result.stock_binary_proved) == (False, None)
     said = [w for w in result.warnings if "wrong" in w]
@@ -72,22 +69,20 @@ def test_a_candidate_that_is_compiled_wrongly_is_not_the_answer(monkeypatch: pyt
         return future
 
     monkeypatch.setattr(Binaries, "begin", judged)
-    options = Options(effort=1, remember=False, max_sram="any", max_flash="any")
+    options = replace(QUICK, remember=False, max_sram="any", max_flash="any")
     found = optimize_tosa(dumps(transposed_relus()), U55, options=options)
     assert any("Vela compiles it wrongly: planted" in w for w in found.warnings)
     assert found.verified and found.binary_verified is True and "transpose" in loads(found.tosa).op_counts()
 
 
-def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_wanted(
-    options: Options, pool: Pool
-) -> None:
+def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_wanted(pool: Pool) -> None:
     # two read the wide value, which is what the guard is about
     right, wrong = largest_of_rows(False, widened=4), largest_of_rows(True, widened=1)
     assert violations(wrong, U55.family) and not violations(right, U55.family)
     explicit, stock = (by_vela(graph, U55, pool, name) for name, graph in (("explicit", right), ("stock", wrong)))
     explicit = compiled("explicit", right, replace(explicit.estimate, cycles=1))
     warnings: list[str] = []
-    checks = Checks(right, U55, pool, options, warnings)
+    checks = Checks(right, U55, pool, QUICK, warnings)
     answer = first_equal([explicit, stock], checks, Decision())
     assert answer is not None and answer.best is explicit
     *_, stock_binary = checks.stock(stock)
@@ -95,11 +90,11 @@ def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_
     assert [w for w in warnings if w.startswith("Vela compiles stock's graph wrongly: ")] == warnings != []
 
 
-def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Pool) -> None:
+def test_where_every_binary_is_wrong_the_user_is_told(pool: Pool) -> None:
     graph = largest_of_rows(True)
     candidate = by_vela(graph, U55, pool, "explicit")
     warnings: list[str] = []
-    checks = Checks(graph, U55, pool, options, warnings)
+    checks = Checks(graph, U55, pool, QUICK, warnings)
     answer = first_equal([candidate], checks, Decision())
     assert answer is not None and answer.best is candidate and answer.verified and answer.binary.equal is False
     tell(answer, [candidate], checks, Decision())
@@ -112,17 +107,17 @@ def _candidate(name: str, graph: TensorGraph, cycles: int, pool: Pool) -> Compil
     return compiled(name, graph, estimate)
 
 
-def test_behind_a_candidate_that_is_compiled_wrongly_the_next_one_is_the_answer(options: Options, pool: Pool) -> None:
+def test_behind_a_candidate_that_is_compiled_wrongly_the_next_one_is_the_answer(pool: Pool) -> None:
     wrong, right = largest_of_rows(True), largest_of_rows(False)
-    checks = Checks(right, U55, pool, options, [])
+    checks = Checks(right, U55, pool, QUICK, [])
     candidates = [_candidate("eqsat", wrong, 1, pool), _candidate("eqsat", right, 2, pool)]
     answer = first_equal(candidates, checks, Decision())
     assert answer is not None and answer.best is candidates[1] and answer.binary.equal is True
 
 
-def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Pool) -> None:
+def test_what_is_offered_for_more_memory_was_verified(pool: Pool) -> None:
     wrong, right = largest_of_rows(True), largest_of_rows(False)
-    checks = Checks(right, U55, pool, options, [])
+    checks = Checks(right, U55, pool, QUICK, [])
     own = _candidate("explicit", right, 9, pool)
     decision = Decision(limits=MemoryLimits(flash=own.figures.flash))
     found = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
@@ -142,8 +137,8 @@ def test_the_operator_at_which_a_binary_goes_wrong(pool: Pool) -> None:
     assert find_culprit(largest_of_rows(False), inputs, U55, pool) is None
 
 
-def test_what_is_not_run_says_why(options: Options, pool: Pool) -> None:
+def test_what_is_not_run_says_why(pool: Pool) -> None:
     graph = residual()
-    binaries = Checks(graph, U55, pool, replace(options, binary_time_limit=0), []).binaries
+    binaries = Checks(graph, U55, pool, replace(QUICK, binary_time_limit=0), []).binaries
     verdict = binaries.verdict(_candidate("eqsat", graph, 1, pool))
     assert verdict.equal is None and "binary_time_limit is 0" in verdict.reason

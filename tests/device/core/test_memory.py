@@ -53,9 +53,8 @@ def test_bricks(memory: MemoryMap, values: np.ndarray) -> None:
     memory.write(BRICKS, values)
     assert np.array_equal(memory.read(BRICKS), values)
     bricks = memory.region(1)[:, 8 : 8 + 384].view(np.int8).reshape(2, 3, 2, 4, 16)
-    assert np.array_equal(bricks[:, :, 0], values[..., :16]) and np.array_equal(
-        bricks[:, :, 1, :, :4], values[..., 16:]
-    )
+    assert np.array_equal(bricks[:, :, 0], values[..., :16])
+    assert np.array_equal(bricks[:, :, 1, :, :4], values[..., 16:])
     unwritten = before[:, 8 : 8 + 384].view(np.int8).reshape(bricks.shape)
     assert np.array_equal(bricks[:, :, 1, :, 4:], unwritten[:, :, 1, :, 4:])
 

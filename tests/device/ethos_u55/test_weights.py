@@ -1,5 +1,4 @@
-"""Weights come back out of what Vela's older compiler, which is in its wheel, encodes; biases and scales out of their
-records."""
+"""Weights come back out of what Vela's older compiler (in its wheel) encodes; biases and scales out of records."""
 
 from __future__ import annotations
 
@@ -17,23 +16,18 @@ from eqsat.device.core.weight_stream import scales
 from eqsat.device.ethos_u55.execution import order_of, weights
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, RoundMode
 from eqsat.target.family import U55
+from eqsat.tensor.types import Shape
 from tests.sweeps import some
 
 
 def convolution(
-    shape: tuple[int, int, int, int],
-    depthwise: bool,
-    part_kernel: bool,
-    dilation: tuple[int, int],
-    block: int,
-    bits: int,
-    micro: int,
-) -> tuple[Convolution, int]:
-    """A convolution with weights of a shape, and the output channels of a micro block."""
+    shape: Shape, depthwise: bool, part_kernel: bool, dilation: tuple[int, int], block: int, bits: int
+) -> Convolution:
+    """A convolution with weights of a shape."""
     out, height, width, depth = shape
     m = FeatureMap(0, (0,) * 4, 1, 1, 1, 0, 0, 0, ActivationFormat.NHWC, Element(True, bits), 0, 1, 1, depth)
     none = Activation(ActivationFunction.RELU, ActivationClipRange.OFM_PRECISION, 0, 0)
-    c = Convolution(
+    return Convolution(
         offset=0,
         depthwise=depthwise,
         ifm=m,
@@ -47,11 +41,11 @@ def convolution(
         accumulators=Accumulators(AccFormat.I32),
         block=Block((1, 1, block), 0),
     )
-    return c, micro
 
 
+#: Convolutions, and the output channels of a micro block.
 ORDERS = [
-    convolution(shape, depthwise, part_kernel, dilation, block, bits, micro)
+    (convolution(shape, depthwise, part_kernel, dilation, block, bits), micro)
     for shape in ((20, 3, 3, 40), (7, 1, 1, 5), (33, 9, 2, 17), (8, 1, 12, 8))
     for depthwise, part_kernel in ((False, False), (False, True), (True, False))
     for micro, block in ((4, 8), (8, 16), (8, 40))
@@ -65,9 +59,8 @@ def test_order(c: Convolution, micro: int) -> None:
     order = order_of(c, next(core for core in U55.cores.values() if core.micro[0][2] == micro))
     values = np.random.default_rng(0).integers(-255, 256, order.shape).astype(np.int16)
     edges = (8 // d for d in order.dilation)
-    encoded, _ = mlw_codec.reorder_encode(
-        8, micro, values, order.block, c.depthwise, c.is_part_kernel_first, c.ifm.element.bits, *edges
-    )
+    how = (c.depthwise, c.is_part_kernel_first, c.ifm.element.bits, *edges)
+    encoded, _ = mlw_codec.reorder_encode(8, micro, values, order.block, *how)
     assert np.array_equal(weights((bytes(encoded),), order), values)
     with pytest.raises(DeviceError, match="weights in a stream that should have"):
         weights((bytes(encoded),), replace(order, shape=(order.shape[0] * 9, *order.shape[1:])))

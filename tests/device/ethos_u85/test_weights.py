@@ -1,5 +1,4 @@
-"""Weights come back out of what Vela encodes, for every core and both decoders; biases and scales out of their
-records."""
+"""Weights come back out of what Vela encodes, for every core and both decoders; biases and scales out of records."""
 
 from __future__ import annotations
 
