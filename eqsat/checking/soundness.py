@@ -43,7 +43,7 @@ class Proofs:
 
     They hold for every input on which the source graph does not overflow.
     equal: `id` of the e-nodes that equal the first e-node of their class that has a term, and of that one.
-    undecided: {operator: number of its e-nodes that are not proved}, without those that read a class without a term.
+    undecided: {operator: number of its e-nodes that are not proved}, without those that read a class without e-nodes.
     "output" stands for outputs whose classes are not proved to have the source's values, as after a wrong removal.
     """
 
@@ -67,7 +67,9 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
     numbers = {graph.nodes[i].attr("name"): k for k, i in enumerate(graph.inputs)}
     slots = [frozen.handle[o] for o in graph.outputs]
     values: dict[int, Value] = {}
+    unread = Counter(e.op for e in _reachable(frozen))
     for e in visit(frozen, values, slots):
+        unread[e.op] -= 1
         value = _value(t, e, frozen, values, numbers)
         overflows = bool(t.beyond(source))
         t.open.clear()
@@ -80,6 +82,7 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
             out.equal.add(id(e))
         else:
             out.undecided[e.op] += 1
+    out.undecided.update(+unread)  # these read a class without a term
     for slot, want in zip(slots, expected, strict=True):
         if want is None or slot not in values or not np.array_equal(t.lanes(values[slot]), want):
             out.undecided["output"] += 1
@@ -133,6 +136,14 @@ def visit(frozen: Frozen, values: dict[int, Any], keep: Collection[int]) -> Iter
             uses[c] -= 1
             if not uses[c] and c not in keep:
                 values.pop(c, None)
+
+
+def _reachable(frozen: Frozen) -> Iterator[ENode]:
+    """Yields the e-nodes that can be computed from inputs and constants."""
+    reached: dict[int, bool] = {}
+    for e in visit(frozen, reached, range(len(frozen.classes))):
+        reached[e.cls] = True
+        yield e
 
 
 #: Samples on which e-nodes are compared.

@@ -60,7 +60,7 @@ class Pack:
 class Report:
     """The result of checking a pack.
 
-    matches: {rule: number of its matches}. graphs: number of graphs tried. unsound: {rule: why it is unsound}.
+    matches: {rule: number of its matches}. graphs: number of e-graphs tried. unsound: {rule: why it is unsound}.
     proved, undecided: sums of these fields of `Checked`.
     unproved: rules that fired on graphs of which less is proved with the pack's rules than without.
     """

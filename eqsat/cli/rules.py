@@ -90,7 +90,7 @@ def check_rules(
     pack = find(rules)
     given = [loads(read_bytes(p), str(p)) for p in graph or []]
     with working(f"checking {rules}") as state:
-        report = examine(pack, graphs, given, lambda n: state.show(f"graph {n} of {graphs}"))
+        report = examine(pack, graphs, given, lambda n: state.show(f"e-graph {n + 1}"))
     if as_json:
         print_json(
             {
@@ -106,7 +106,7 @@ def check_rules(
         )
     else:
         for name, matches in report.matches.items():
-            console.say(f"{name}: {matches} matches in {report.graphs} graphs, {_verdict(report, name)}")
+            console.say(f"{name}: {matches} matches in {report.graphs} e-graphs, {_verdict(report, name)}")
         if not report.unsound:
             console.say(_describe_proof(report))
         for name, why in report.unsound.items():

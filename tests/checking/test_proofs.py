@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -13,8 +13,11 @@ from eqsat.egraph.encoding import saturate
 from eqsat.egraph.kinds import Call, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import symbols
+from eqsat.proof.evaluation import value_of
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms
 from eqsat.rules import RULES
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from tests.planted import NOT_GREATER
 from tests.sweeps import some
 from tests.term import graph, inputs, outputs
@@ -58,6 +61,18 @@ def test_an_error_that_samples_miss_is_not_proved() -> None:
     checked = soundness.check(compared_with_a_constant(), [NOT_GREATER])
     assert checked.frozen.saturation.matches["not-greater"] and checked.undecided == {"logical_not": 1, "output": 1}
     assert soundness.check(compared_with_a_constant(), []).undecided == {}
+
+
+def test_what_reads_a_value_without_a_term_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def value(t: Terms, node: Node, operands: list[Any]) -> Any:
+        if node.op == "abs":
+            raise Undecidable("no form")
+        return value_of(t, node, operands)
+
+    monkeypatch.setattr(soundness, "value_of", value)
+    (a,) = inputs("a:INT8[2,3]")
+    checked = soundness.check(outputs(a.wide()("abs").rescale("INT8")), [], trials=0)
+    assert checked.undecided == {"abs": 1, "rescale": 1, "output": 1} and checked.proved == 2
 
 
 def test_an_overflow_that_the_source_does_not_have_is_not_proved() -> None:
