@@ -11,19 +11,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-from benchmarks.study import ROOT, markdown_table
+from benchmarks.study import COMMAND, ROOT, markdown_table
 
-_COMMAND, _TAKES = (
-    re.compile(r"^ +(?:.*\()?python -m (benchmarks[\w.]*)", re.M),
-    re.compile(r"^Takes (.*?)[.;]( |$)", re.M),
-)
+_TAKES = re.compile(r"^Takes (.*?)[.;]( |$)", re.M)
 
 
 def studies() -> Iterator[tuple[str, str, str]]:
     """Yields (command, what it answers, how long it takes) of each module that is a command, by its docstring."""
     for path in sorted((ROOT / "benchmarks").rglob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
-        if (command := _COMMAND.search(text)) and (takes := _TAKES.search(text)):
+        if (command := COMMAND.search(text)) and (takes := _TAKES.search(text)):
             yield command[1], " ".join(text.partition("\n\n")[0].split()).rstrip("."), takes[1]
 
 

@@ -67,11 +67,8 @@ def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] =
 
     models, targets: only these; all if empty.
     """
-    for explicit in sorted(directory.glob(f"*{_EXPLICIT}")):
-        parts = explicit.name.removesuffix(_EXPLICIT).rsplit(".", 2)
-        if len(parts) < 3:
-            continue
-        model, delegate, target = parts
+    for explicit in sorted(directory.glob(f"*.*.*{_EXPLICIT}")):
+        model, delegate, target = explicit.name.removesuffix(_EXPLICIT).rsplit(".", 2)
         stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
         if (not models or model in models) and (not targets or target in targets) and stock.exists():
             yield SavedGraph(model, delegate, target, explicit, stock)
@@ -84,11 +81,6 @@ WITHOUT = "without "
 GIVEN = "given"
 #: The proposals of the search; the store of answers is not used here.
 PROPOSALS = tuple(m.name for m in iter_modules(proposals.__path__))
-
-
-def families() -> list[str]:
-    """Returns the names of the families of rules."""
-    return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
 
 
 def rules_of(column: str) -> tuple[Rule, ...]:
@@ -119,7 +111,8 @@ def driven(without: str = "") -> Iterator[list[tuple[str, Figures]]]:
 def columns(args: argparse.Namespace) -> list[str]:
     """Returns the names of the columns that are asked for, the one that others are compared with first."""
     proposed = [ALL, *(WITHOUT + p for p in PROPOSALS)]
-    of_rules = [ALL, *(WITHOUT + f for f in families()), *(name for name in PRESETS if name != ALL)]
+    families = dict.fromkeys(r.family for family in FAMILIES for r in family.RULES)
+    of_rules = [ALL, *(WITHOUT + f for f in families), *(name for name in PRESETS if name != ALL)]
     known = args.cost_models or (proposed if args.proposals else of_rules)
     single = [] if known is not of_rules else [WITHOUT + r.name for r in RULES if not r.analysis]
     if unknown := set(args.columns) - {*known, *single}:
@@ -210,11 +203,10 @@ def ratios(records: Sequence[Record]) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def table(records: Sequence[Record], about: Mapping) -> str:
-    """Returns the tables as Markdown.
+    """Returns as Markdown, for each target, the ratios to stock of every model and column, with their means.
 
-    For each target there are the ratios to stock of every model and column, with their geometric means.
-    They are followed by the means of e-nodes and of seconds, by the error of the first prediction, and by what each
-    family or rule that was left out contributes.
+    The means of e-nodes and of seconds, the error of the first prediction, and what each family or rule that was left
+    out contributes follow.
     """
     if any(r["column"].removeprefix(WITHOUT) in PROPOSALS for r in records):
         return table_of_proposals(records, about)
@@ -281,14 +273,9 @@ def table_of_proposals(records: Sequence[Record], about: Mapping) -> str:
     for target in [ALL, *sorted({cell[0] for cell in cells})]:
         mine = {" ".join(cell): columns for cell, columns in cells.items() if target in (cell[0], ALL)}
         first = Counter(columns[ALL]["first"] for columns in mine.values())
-        lines += [
-            f"## {target}",
-            "",
-            f"{len(mine)} cells; in {first[GIVEN]} a given graph is as good as the answer.",
-            "",
-        ]
+        told = f"{len(mine)} cells; in {first[GIVEN]} a given graph is as good as the answer."
         rows = [_of_proposal(p, mine, key, first[p]) for p in PROPOSALS]
-        lines += markdown_table((*_HEAD, f"more {_TOLD[_OTHER[key]]}"), rows)
+        lines += [f"## {target}", "", told, "", *markdown_table((*_HEAD, f"more {_TOLD[_OTHER[key]]}"), rows)]
     return "\n".join(lines)
 
 

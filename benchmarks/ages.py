@@ -28,42 +28,24 @@ RESULTS = "benchmarks/results"
 _FILES = ("eqsat/ground", "eqsat/tensor", "eqsat/target", "eqsat/tosa")
 _DEVICE = (*_FILES, "eqsat/vela", "eqsat/device")
 _EGRAPH = ("eqsat/egraph", "eqsat/rules")
-_SEARCH = (
-    *_DEVICE,
-    *_EGRAPH,
-    "extraction",
-    "cost_models",
-    "eqsat/proof",
-    "eqsat/options",
-    "eqsat/choice",
-    "eqsat/verification",
-    "eqsat/search",
-)
+_CHOICE = ("extraction", "cost_models", "eqsat/proof", "eqsat/options", "eqsat/choice", "eqsat/verification")
+_SEARCH = (*_DEVICE, *_EGRAPH, *_CHOICE, "eqsat/search")
 _LOWERED = (*_SEARCH, "eqsat/executorch")
 _ZOO = (*_LOWERED, "eqsat/bench", "benchmarks/models")
 _PRICES = (*_DEVICE, *_EGRAPH, "eqsat/choice", "cost_models")
+_RANDOM = ("tests/random_graphs.py", "eqsat/checking/random_graphs.py")
 
 #: The directories and files whose code each record measures.
 MEASURES: Mapping[str, Collection[str]] = {
-    "ablation": _SEARCH,
-    "arm_tests": _LOWERED,
-    "calibrated": _ZOO,
-    "changed_binaries": (*_DEVICE, "eqsat/proof", "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
-    "device": (*_DEVICE, "tests/random_graphs.py", "eqsat/checking/random_graphs.py"),
+    **dict.fromkeys(("ablation", "proposals", "proposals-sram"), _SEARCH),
+    **dict.fromkeys(("arm_tests", "operators", "transpose_counts"), _LOWERED),
+    **dict.fromkeys(("calibrated", "int16", "memory-modes", "sram", "sram-half", "trained", "vela-5.1"), _ZOO),
+    "changed_binaries": (*_DEVICE, "eqsat/proof", *_RANDOM),
+    "device": (*_DEVICE, *_RANDOM),
     "extraction/gym": ("extraction",),
     "extraction/zoo": (*_PRICES, "extraction"),
-    "int16": _ZOO,
-    "memory-modes": _ZOO,
     "measured": (*_DEVICE, "cost_models"),
-    "proposals": _SEARCH,
-    "proposals-sram": _SEARCH,
-    "operators": _LOWERED,
     "planted_errors": (*_FILES, *_EGRAPH, "eqsat/proof", "eqsat/verification", "eqsat/checking"),
-    "sram": _ZOO,
-    "sram-half": _ZOO,
-    "trained": _ZOO,
-    "transpose_counts": _LOWERED,
-    "vela-5.1": _ZOO,
     "whole_job": (*_ZOO, "eqsat/store"),
 }
 
@@ -106,10 +88,10 @@ def in_history(commit: str, root: Path = ROOT) -> bool:
 
 def age(commit: str, places: Collection[str], root: Path = ROOT) -> int:
     """Returns how many commits since `commit` touched code below `places` that differs from it today."""
-    head = _git(root, "rev-parse", "HEAD")
-    listed = _git(root, "diff", "--name-only", "--no-renames", commit, head, "--", *places).splitlines()
+    head = git(root, "rev-parse", "HEAD").strip()
+    listed = git(root, "diff", "--name-only", "--no-renames", commit, head, "--", *places).splitlines()
     changed = [f for f in listed if f != _VERSION and _code(root, commit, f) != _code(root, head, f)]
-    return int(_git(root, "rev-list", "--count", f"{commit}..{head}", "--", *changed)) if changed else 0
+    return int(git(root, "rev-list", "--count", f"{commit}..{head}", "--", *changed)) if changed else 0
 
 
 @cache
@@ -171,12 +153,13 @@ def misquoted(text: str, root: Path = ROOT) -> list[str]:
     return wrong + [c for c in sorted(set(_COMMIT.findall(text))) if not in_history(c, root)]
 
 
-def _git(root: Path, *command: str) -> str:
-    return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+def git(root: Path, *command: str) -> str:
+    """Returns what a command of git prints. Raises CalledProcessError."""
+    return subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, check=True).stdout
 
 
 def _rows() -> Iterator[tuple[str, str, object]]:
-    for name, found in ages().items():
+    for name, found in sorted(ages().items()):
         named = " ".join(sorted(c[:7] for c in commits(name))) or "-"
         yield name, named, "not in this history" if found is None else found
 

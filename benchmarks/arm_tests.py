@@ -34,7 +34,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.study import ROOT, Study, as_text, markdown_table
+from benchmarks.study import ROOT, Study, as_text, decided, markdown_table
 from eqsat.bench.records import Record
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
@@ -55,10 +55,9 @@ _GOOD = ("passed", "xfailed", "skipped")
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Runs a case with or without eqsat, and stashes the record of its delegates."""
-    with_eqsat = os.environ.get(_WITH) == "1"
     begin, session = time.perf_counter(), None
     try:
-        with warnings.catch_warnings(), _enabled(with_eqsat) as session:
+        with warnings.catch_warnings(), _enabled() as session:
             warnings.simplefilter("default")
             return (yield)
     finally:
@@ -76,7 +75,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.when == "call" or not report.passed and call.when == "setup":
         outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
         error = "" if call.excinfo is None else " ".join(call.excinfo.exconly().split())[:300]
-        record = {"case": _name(item.nodeid), "outcome": outcome, "error": error, **item.stash.get(_RECORD, {})}
+        name = item.nodeid[item.nodeid.index("ops/") :]  # independent of where the tests were run
+        record = {"case": name, "outcome": outcome, "error": error, **item.stash.get(_RECORD, {})}
         with Path(os.environ[_OUT]).open("a") as f:
             f.write(json.dumps(record) + "\n")
     return report
@@ -85,48 +85,29 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 _RECORD = pytest.StashKey[Record]()
 
 
-@contextlib.contextmanager
-def _enabled(with_eqsat: bool) -> Iterator[Any]:
-    if not with_eqsat:
-        yield None
-        return
+def _enabled() -> contextlib.AbstractContextManager[Any]:
+    if os.environ.get(_WITH) != "1":
+        return contextlib.nullcontext()
     import eqsat
 
-    with eqsat.enabled(eqsat.Options(remember=False)) as session:
-        yield session
+    return eqsat.enabled(eqsat.Options(remember=False))
 
 
 def _told(r: Result) -> Record:
     """Returns the part of a result that is recorded."""
+    kept = ("verified", "proved", "binary_verified", "binary_reason", "passed_over", "warnings")
     footprints = [f.footprint for f in (r.figures.get("stock"), r.figures["eqsat"]) if f]
     return {
         "cycles": [r.stock_cycles, r.cycles],
         "calibrated": [r.stock_calibrated, r.calibrated],
         "sram": [f and f.sram for f in footprints],
         "sram_limit": r.limits.sram,
-        "verified": r.verified,
-        "proved": r.proved,
-        "binary_verified": r.binary_verified,
-        "binary_reason": r.binary_reason,
-        "passed_over": r.passed_over,
-        "warnings": r.warnings,
+        **{name: getattr(r, name) for name in kept},
         "seconds": round(sum(r.seconds.values()), 2),
     }
 
 
-def _name(node: str) -> str:
-    """Returns a name like `ops/test_abs.py::test_abs_u55_INT[zeros]`, independent of where the tests were run."""
-    return node[node.index("ops/") :]
-
-
 # ---- drawing and running -------------------------------------------------------------------------
-
-
-def place() -> Path:
-    """Returns the directory of the suite."""
-    import executorch.backends.arm
-
-    return Path(next(iter(executorch.backends.arm.__path__))) / "test"
 
 
 @cache
@@ -173,10 +154,13 @@ def run(batch: Sequence[str], out: Path, with_eqsat: bool = True) -> list[Record
 def _pytest(
     options: Sequence[str], environment: Mapping[str, str], timeout: float = 600.0
 ) -> subprocess.CompletedProcess[str]:
+    """Runs pytest in the directory of the suite."""
+    import executorch.backends.arm
+
     plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "benchmarks.arm_tests", f"--timeout={_SECONDS}"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *plugins, *options],
-        cwd=place(),
+        cwd=Path(next(iter(executorch.backends.arm.__path__))) / "test",
         env={**os.environ, "PYTHONPATH": str(ROOT), "EQSAT_LOG": "off", **environment},
         capture_output=True,
         text=True,
@@ -212,15 +196,14 @@ def compared(batch: Sequence[str], out: Path) -> list[Record]:
 
 
 def faults(records: Sequence[Record]) -> list[str]:
-    """Returns what must not happen, in words.
+    """Returns in words the failures that stock does not have, and the delegates that are wrong.
 
-    That is a failure that stock does not have.
-    It is also a delegate that is dearer than stock's, needs more SRAM than its limit, or is not verified.
+    These are dearer than stock's, need more SRAM than their limit, or are not verified.
     """
     out = [f"{r['case']}: {r['outcome']}: {r['error']}" for r in records if r.get("alone") in _GOOD]
     for r in records:
         for d in r.get("delegates", ()):
-            stock, ours = _ranked(d)
+            stock, ours = decided(d)
             if stock is not None and ours > stock:
                 out.append(f"{r['case']}: dearer than stock's: {ours} cycles, not {stock}")
             if d["sram_limit"] is not None and d["sram"][-1] > d["sram_limit"]:
@@ -230,15 +213,10 @@ def faults(records: Sequence[Record]) -> list[str]:
     return out
 
 
-def _ranked(delegate: Record) -> Sequence[Any]:
-    """Returns the cycles of stock's graph and of the answer that decided: corrected ones in older records."""
-    return delegate["calibrated"] if "calibrated" in delegate else delegate["corrected"]
-
-
 def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     """Returns the counts, the faults and the failures as Markdown."""
     delegates = [d for r in records for d in r.get("delegates", ())]
-    ratios = [ours / stock for stock, ours in map(_ranked, delegates) if stock]
+    ratios = [ours / stock for stock, ours in map(decided, delegates) if stock]
     added = sorted(sum(d["seconds"] for d in r["delegates"]) for r in records if r.get("delegates"))
     known = Counter(str(d["binary_verified"]) for d in delegates)
     rows = [

@@ -21,6 +21,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count, cycle, islice
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ _MORE_SAMPLES = 48
 #: Most commands of a binary, since more take long to prove.
 _MOST_COMMANDS = 250
 _PROFILES = {"INT8": PROFILES["vela"], "INT16": replace(PROFILES["int16"], without=REFUSED)}
+#: Inputs, and the outputs of the reference model for them.
+Samples = tuple[Sequence[Sequence[np.ndarray]], Sequence[Sequence[np.ndarray]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,6 @@ class Change:
     kind: str
     what: str
     binary: Binary
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Inputs, and the outputs of the reference model for them."""
-
-    inputs: Sequence[Sequence[np.ndarray]]
-    expected: Sequence[Sequence[np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +95,7 @@ def _of_command(
         found = b.instructions()
         k = r.choice([k for k, i in enumerate(found) if is_meant(i)])
         words = [*map(_words, found[:k]), changed(r, found[k]), *map(_words, found[k + 1 :])]
-        return Change(
-            kind, found[k].name, replace(b, stream=with_commands(b.stream, [w for one in words for w in one]))
-        )
+        return Change(kind, found[k].name, replace(b, stream=with_commands(b.stream, list(chain(*words)))))
 
     return change
 
@@ -156,14 +149,9 @@ CHANGES: tuple[Changing, ...] = (
 
 def subjects(target: str, wanted: int, via: Pool) -> Iterator[Subject]:
     """Yields `wanted` random graphs whose binaries are right, of INT8 and INT16 in turn."""
-    seed = 0
-    while wanted:
-        dtype = list(_PROFILES)[seed % 2]
-        found = _subject(f"{dtype} {seed}", random_graph(seed, _PROFILES[dtype]), target, via)
-        seed += 1
-        if found is not None:
-            wanted -= 1
-            yield found
+    drawn = zip(count(), cycle(_PROFILES.items()))
+    made = (_subject(f"{dtype} {k}", random_graph(k, profile), target, via) for k, (dtype, profile) in drawn)
+    yield from islice((s for s in made if s is not None), wanted)
 
 
 def _subject(name: str, graph: TensorGraph, target: str, via: Pool) -> Subject | None:
@@ -183,11 +171,11 @@ def _subject(name: str, graph: TensorGraph, target: str, via: Pool) -> Subject |
     return subject if right else None
 
 
-def _drawn(graph: TensorGraph, buffer: bytes, count: int, via: Pool) -> Samples | None:
-    drawn = samples(domains(graph), count, count)
+def _drawn(graph: TensorGraph, buffer: bytes, size: int, via: Pool) -> Samples | None:
+    drawn = samples(domains(graph), size, size)
     answers = run_samples(buffer, drawn, via)
     expected = [a for a in answers if not isinstance(a, WorkerError)]
-    return Samples(drawn, expected) if len(expected) == len(answers) else None
+    return (drawn, expected) if len(expected) == len(answers) else None
 
 
 def outcome(s: Subject, binary: Binary, on: Samples) -> str:
@@ -198,12 +186,12 @@ def outcome(s: Subject, binary: Binary, on: Samples) -> str:
     "unknown": the functional model does not know a command, or cannot judge the outputs.
     "unnoticed": the outputs are equal.
     """
-    answers = outputs_of(binary, pack(np.stack(xs) for xs in zip(*on.inputs, strict=True)))
+    answers = outputs_of(binary, pack(np.stack(xs) for xs in zip(*on[0], strict=True)))
     if any("fault" in a for a in answers):
         return "rule"
     if any("unknown" in a for a in answers):
         return "unknown"
-    found = judge_samples(s.graph, answers, on.inputs, on.expected).equal
+    found = judge_samples(s.graph, answers, *on).equal
     return {True: "unnoticed", False: "wrong", None: "unknown"}[found]
 
 
@@ -235,14 +223,10 @@ def measure(target: str, args: argparse.Namespace) -> Iterator[Record]:
                     yield _record(s, target, make(r, s.binary))
 
 
-#: Outcomes of changes that are noticed.
-_NOTICED = ("wrong", "rule", "unknown")
-
-
 def share(records: Sequence[Record]) -> float:
     """Returns the share of the changes with an effect that are noticed."""
-    noticed, missed = (sum(r["outcome"] in which for r in records) for which in (_NOTICED, ("missed",)))
-    return noticed / max(1, noticed + missed)
+    effects = [r["outcome"] != "missed" for r in records if r["outcome"] != "no effect"]
+    return sum(effects) / max(1, len(effects))
 
 
 def summary(records: Sequence[Record], about: Mapping[str, Any]) -> str:
@@ -252,8 +236,8 @@ def summary(records: Sequence[Record], about: Mapping[str, Any]) -> str:
     for kind in [*dict.fromkeys(r["kind"] for r in records), "all"]:
         mine = [r for r in records if kind in (r["kind"], "all")]
         counts = Counter(r["outcome"] for r in mine)
-        cells = (counts[k] for k in ("wrong", "rule", "unknown", "no effect", "missed"))
-        rows.append([kind, len(mine), *cells, f"{share(mine):.1%}"])
+        tried = (counts[k] for k in ("wrong", "rule", "unknown", "no effect", "missed"))
+        rows.append([kind, len(mine), *tried, f"{share(mine):.1%}"])
     lines = ["# Changed binaries", "", f"{as_text(about)}.", "", *markdown_table(head, rows)]
     for which, text in (("missed", "Missed"), ("no effect", "Without effect")):
         counts = Counter(r["what"] for r in records if r["outcome"] == which)

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import ast
 import io
-import subprocess
 import tokenize
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.ages import documented
+from benchmarks.ages import documented, git
 from benchmarks.study import ROOT, arguments, markdown_table
 
 #: The top-level packages, those of the library first; each subpackage of `eqsat` is a room.
 LIBRARY, BESIDE = ("eqsat", "extraction", "cost_models"), ("tests", "benchmarks")
-_NO_CODE = frozenset(
-    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
-)
+_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 #: (all lines, lines of code).
 Counts = tuple[int, int]
 
@@ -50,11 +46,10 @@ def room(path: str) -> str:
 
 def rooms(files: Iterable[tuple[str, str]]) -> dict[str, Counts]:
     """Returns the lines of (path, source) by room."""
-    out: dict[str, Counts] = defaultdict(lambda: (0, 0))
+    out: dict[str, Counts] = {}
     for path, source in files:
-        every, code = count(source)
-        before = out[room(path)]
-        out[room(path)] = before[0] + every, before[1] + code
+        (every, code), (before, code_before) = count(source), out.get(room(path), (0, 0))
+        out[room(path)] = before + every, code_before + code
     return out
 
 
@@ -66,13 +61,9 @@ def sources() -> Iterator[tuple[str, str]]:
 
 def sources_of(revision: str) -> Iterator[tuple[str, str]]:
     """Yields the sources of a revision. Raises CalledProcessError if there is none."""
-    listed = _git("ls-tree", "-r", "--name-only", revision, "--", *LIBRARY, *BESIDE)
+    listed = git(ROOT, "ls-tree", "-r", "--name-only", revision, "--", *LIBRARY, *BESIDE)
     for path in (p for p in listed.splitlines() if p.endswith(".py")):
-        yield path, _git("show", f"{revision}:{path}")
-
-
-def _git(*command: str) -> str:
-    return subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        yield path, git(ROOT, "show", f"{revision}:{path}")
 
 
 def table(sides: Mapping[str, Mapping[str, Counts]]) -> str:

@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any
 
 from benchmarks.study import about, arguments, listed, markdown_table, write_about, write_lines, write_text
@@ -82,9 +83,13 @@ class Cell:
     streams: Sequence[bytes]
     group: str
 
+    def record(self) -> Record:
+        place = {"model": self.model, "target": self.target.accelerator, "memory_mode": self.memory_mode}
+        return {**place, "group": self.group, "measured": self.measured}
+
     @property
     def name(self) -> str:
-        return f"{self.model} {self.target.accelerator} {self.memory_mode}"
+        return _name(self.record())
 
     def price(self, by: Model) -> float:
         return sum(by(stream, self.target) for stream in self.streams)
@@ -163,11 +168,9 @@ def _file(folder: Path, name: str) -> Path:
 
 def _group(target: Target, compiled: Estimate) -> str:
     """Returns the group of a cell: single operators, or the configurations that share their constants."""
-    computing = {row.source or row.name for row in compiled.operators if row.operator != "MemoryCopy"}
-    if len(computing) == 1:
+    if len({row.source or row.name for row in compiled.operators if row.operator != "MemoryCopy"}) == 1:
         return "single operators"
-    name = target.family.name.upper()
-    if name != "U85":
+    if (name := target.family.name.upper()) != "U85":
         return name
     return "U85-128, -256" if target.core.macs <= 256 else "U85-512 to -2048"
 
@@ -180,17 +183,7 @@ def price_cells(cells: Sequence[Cell], own: Mapping[str, Model]) -> list[Record]
         "calibrated": lambda c: c.price(lambda s, t: price(s, t).cycles),
         **{name: lambda c, f=f: c.price(f) for name, f in own.items()},  # type: ignore[misc]
     }
-    return [
-        {
-            "model": c.model,
-            "target": c.target.accelerator,
-            "memory_mode": c.memory_mode,
-            "group": c.group,
-            "measured": c.measured,
-            "prices": {name: f(c) for name, f in models.items()},
-        }
-        for c in cells
-    ]
+    return [{**c.record(), "prices": {name: f(c) for name, f in models.items()}} for c in cells]
 
 
 def _name(record: Record) -> str:
@@ -200,14 +193,10 @@ def _name(record: Record) -> str:
 def judge(ratios: Mapping[str, float]) -> dict[str, Any]:
     """Returns number, spread, geometric mean, and the cell whose ratio is farthest from 1, of ratios by cell."""
     logs = {name: math.log(r) for name, r in ratios.items()}
-    mean = sum(logs.values()) / len(logs)
+    spread, mean = pstdev(logs.values()), math.exp(fmean(logs.values()))
     worst = max(logs, key=lambda name: abs(logs[name]))
-    return {
-        "cells": len(logs),
-        "spread": round(math.sqrt(sum((x - mean) ** 2 for x in logs.values()) / len(logs)), 4),
-        "mean": round(math.exp(mean), 4),
-        "worst": {"cell": worst, "ratio": round(ratios[worst], 3)},
-    }
+    told = {"cell": worst, "ratio": round(ratios[worst], 3)}
+    return {"cells": len(logs), "spread": round(spread, 4), "mean": round(mean, 4), "worst": told}
 
 
 def judgements(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -265,11 +254,9 @@ class Fit:
         ratios: dict[str, float] = {}
         for part in sorted({part_of(c) for c in self.cells}):
             inside = [k for k, c in enumerate(self.cells) if part_of(c) == part]
-            rest = [k for k in range(len(self.cells)) if k not in inside]
-            if not rest:
-                continue
-            chosen[part] = self.choose(rest)
-            ratios |= {self.cells[k].name: math.exp(self._log(k, chosen[part])) for k in inside}
+            if rest := [k for k in range(len(self.cells)) if k not in inside]:
+                chosen[part] = self.choose(rest)
+                ratios |= {self.cells[k].name: math.exp(self._log(k, chosen[part])) for k in inside}
         return chosen, ratios
 
 
@@ -287,13 +274,12 @@ def fits(cells: Sequence[Cell]) -> dict[str, dict[str, Any]]:
         networks, by_network = fit.left_out(lambda c: c.model)
         configurations, by_configuration = fit.left_out(lambda c: c.target.accelerator)
         every = _told(fit.choose(range(len(fit.cells))), fit)
+        without = {part: _told(at, fit) for part, at in {**networks, **configurations}.items()}
         out[group] = {
             "all": every,
             "without a network": judge(by_network),
             "without a configuration": judge(by_configuration) if by_configuration else None,
-            "changes": {
-                part: told for part, at in {**networks, **configurations}.items() if (told := _told(at, fit)) != every
-            },
+            "changes": {part: told for part, told in without.items() if told != every},
         }
     return out
 
@@ -325,16 +311,11 @@ def _listed(told: Mapping[str, float]) -> str:
 
 def _judgement_table(records: Sequence[Record]) -> list[str]:
     """Returns the lines of the table: spread, geometric mean and worst cell by group and cost model."""
-    found, models = judgements(records), list(records[0]["prices"])
-    rows = (
-        [
-            group,
-            next(iter(by.values()))["cells"],
-            *(f"{by[m]['spread']:.3f} / {by[m]['mean']:.2f} / {by[m]['worst']['ratio']:.2f}" for m in models),
-        ]
-        for group, by in found.items()
-    )
-    return markdown_table(("spread / mean / worst", "cells", *models), rows)
+    rows = []
+    for group, by in judgements(records).items():
+        told = (f"{j['spread']:.3f} / {j['mean']:.2f} / {j['worst']['ratio']:.2f}" for j in by.values())
+        rows.append([group, next(iter(by.values()))["cells"], *told])
+    return markdown_table(("spread / mean / worst", "cells", *records[0]["prices"]), rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -359,8 +340,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, DeviceError) as e:
         parser.exit(2, f"error: {e}\n")
     rounded = [{**r, "prices": {name: round(c) for name, c in r["prices"].items()}} for r in records]
-    told = {**about(_PACKAGES), "groups": judgements(records), "fits": fitted, "cells": rounded}
-    told["skipped"] = skipped
+    told = {**about(_PACKAGES), "groups": judgements(records), "fits": fitted, "cells": rounded, "skipped": skipped}
     for line in skipped:
         print(f"skipped: {line}", file=sys.stderr)
     text = table(records, fitted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +26,17 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 #: An accelerator of each family.
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+#: The command in the text of a study.
+COMMAND = re.compile(r"python -m (benchmarks[\w.]*)")
 
 
 def arguments(doc: str | None, out: str = "") -> argparse.ArgumentParser:
-    """Returns a parser whose help is the text of a study.
+    """Returns a parser whose help is the text of a study, and whose program is the first command in it.
 
     out: the name of its record, for an option `--out DIR`; "" for none.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command, style = COMMAND.search(doc or ""), argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(command and command[0], description=doc, formatter_class=style)
     if out:
         parser.add_argument("--out", type=Path, default=RESULTS / out, help="directory of the results")
     return parser
@@ -101,6 +105,11 @@ class Study:
                 records += [{**cell, **r, "sources": sources} for r in self.measure(subject, args)]
                 write_lines(place, records)
                 print(*cell.values(), f"{time.perf_counter() - started:.1f} s", flush=True)
+
+
+def decided(record: Record) -> Any:
+    """Returns the cycles in a record by which the search decided: corrected ones in older records."""
+    return record["calibrated"] if "calibrated" in record else record["corrected"]
 
 
 def processor_seconds() -> float:

@@ -44,9 +44,7 @@ def _smallest(inputs: str) -> Callable[[Callable[..., Outputs]], Callable[[], Te
     """Returns a decorator for what makes a graph of inputs (as of `tests.term.graph`), which it adds to GRAPHS."""
 
     def add(build: Callable[..., Outputs]) -> Callable[[], TensorGraph]:
-        made = wraps(build)(lambda: graph(inputs, build))
-        GRAPHS[build.__name__] = made
-        return made
+        return GRAPHS.setdefault(build.__name__, wraps(build)(lambda: graph(inputs, build)))
 
     return add
 
@@ -60,10 +58,9 @@ def _conv2d(x: Term, channels: int, kernel: int = 1, pad: Sequence[int] = (0, 0,
 def minimum_beside_another_shape(x: Term) -> Outputs:
     """A REDUCE_MIN reads a tensor that a RESHAPE or TRANSPOSE also reads.
 
-    U55 and U65 have no minimum reduction, so Vela emits -1 - max(-1 - x).
-    The last of these operations reads the maximum in the shape of the other reader.
-    `minimum_in_another_shape` is a related defect.
-    A REDUCE_MAX in place of the REDUCE_MIN is compiled correctly.
+    U55 and U65 have no minimum reduction, so Vela emits -1 - max(-1 - x). The last of these operations reads the
+    maximum in the shape of the other reader. `minimum_in_another_shape` is a related defect. A REDUCE_MAX in place of
+    the REDUCE_MIN is compiled correctly.
     """
     return x.reduce("min", 1), x.reshape(6, 2, 5).clamp(-50, 90)
 
@@ -109,10 +106,9 @@ def lost_output(x: Term) -> Outputs:
     """An output of the graph is a TRANSPOSE (or, for some shapes, a RESHAPE) that is read only by another TRANSPOSE.
 
     Vela merges the two operators into one, and the binary no longer has this output: ExecuTorch's runtime finds fewer
-    outputs than the delegate has.
-    **Stock ExecuTorch's delegate has this defect for an encoder whose skip connections leave the delegate**, if an
-    operator on the CPU follows (`unet_bilinear` in the zoo).
-    eqsat treats such a binary as if Vela had refused the graph.
+    outputs than the delegate has. **Stock ExecuTorch's delegate has this defect for an encoder whose skip connections
+    leave the delegate**, if an operator on the CPU follows (`unet_bilinear` in the zoo). eqsat treats such a binary as
+    if Vela had refused the graph.
     """
     y = x.clamp(0, 90).transpose(0, 3, 1, 2)
     return y, y.transpose(0, 2, 3, 1).clamp(0, 50)
@@ -122,9 +118,8 @@ def lost_output(x: Term) -> Outputs:
 def sum_with_itself(x: Term) -> Outputs:
     """A tensor is added to itself (x + x), and each operand is rescaled by the `2**20` that ExecuTorch uses.
 
-    The sum is halved, as seen on Arm's FVP (executorch pull request 21151).
-    Vela 5.0 to 5.2 do not fuse equal scales that do not fit into 16 bits.
-    The functional model cuts scales to 16 bits, so it would show the defect.
+    The sum is halved, as seen on Arm's FVP (executorch pull request 21151). Vela 5.0 to 5.2 do not fuse equal scales
+    that do not fit into 16 bits. The functional model cuts scales to 16 bits, so it would show the defect.
     """
     wide = x.rescale("INT32", _ONE, 10)
     return (wide + wide).rescale("INT8", _ONE, 51)
@@ -154,10 +149,8 @@ def sum_of_unlike_integers(a: Term, b: Term) -> Outputs:
     """A RESCALE to INT8 or INT16 reads an INT32 sum or difference whose operands are rescaled by different integers
     below `2**15`.
 
-    The sum is scaled incorrectly.
-    Equal integers are compiled correctly.
-    Vela does not fuse the RESCALEs if one of the factors is a fraction or is `2**15` or more, so such graphs are also
-    compiled correctly.
+    The sum is scaled incorrectly. Equal integers are compiled correctly. Vela does not fuse the RESCALEs if one of the
+    factors is a fraction or is `2**15` or more, so such graphs are also compiled correctly.
     """
     return (a.rescale("INT32", 1 << 28, 28) + b.rescale("INT32", 3 << 28, 28)).rescale("INT8", _ONE, 33)
 
@@ -197,10 +190,9 @@ def shared_rescale_of_a_mean(x: Term) -> Outputs:
 def wide_rescale(x: Term, y: Term) -> Outputs:
     """A RESCALE reads INT32 and produces INT32.
 
-    According to ExecuTorch's Arm backend, the RESCALE produces zeros on a device.
-    The functional model has no notion of time, so it cannot show a hazard between overlapping operations.
-    eqsat gives such a RESCALE a price if the input graph contains it, and accepts an input graph that breaks the guard
-    if its binary was found to be correct.
+    According to ExecuTorch's Arm backend, the RESCALE produces zeros on a device. The functional model has no notion of
+    time, so it cannot show a hazard between overlapping operations. eqsat gives such a RESCALE a price if the input
+    graph contains it, and accepts an input graph that breaks the guard if its binary was found to be correct.
     """
     total = x.rescale("INT32", _ONE, 30, in_zp=3) + y.rescale("INT32", _ONE, 30)
     return total.rescale("INT32", _ONE, 26).rescale("INT8", _ONE, 35)
@@ -242,10 +234,9 @@ def narrow_rescale_of_a_slice(x: Term) -> Outputs:
     """A RESCALE from INT32 to INT8 follows a SLICE.
 
     The operation of the RESCALE has the size of the entire tensor, so it reads the wrong elements and writes past the
-    end of its own result.
-    This defect occurred in a recurrent network whose products of one matrix with each step were computed as one
-    convolution, followed by SLICEs of the INT32 sums.
-    Adding zero between the SLICE and the RESCALE avoids the defect and costs less than the RESCALE of a SLICE.
+    end of its own result. This defect occurred in a recurrent network whose products of one matrix with each step were
+    computed as one convolution, followed by SLICEs of the INT32 sums. Adding zero between the SLICE and the RESCALE
+    avoids the defect and costs less than the RESCALE of a SLICE.
     """
     return x.part(7, 4, 2).rescale("INT8", _ONE, 30)
 
@@ -326,10 +317,9 @@ def channel_scales_before_slices(x: Term) -> Outputs:
     """SLICEs of channels follow an INT32 RESCALE that has a factor per channel, and one operator reads several of these
     SLICEs.
 
-    Vela gives each SLICE its own RESCALE, but all of these RESCALEs use the factors of the first one.
-    This defect occurred in the gates of a recurrent network.
-    A TABLE between the RESCALE and the SLICEs that leaves every value as it is avoids the defect.
-    It costs nothing, since Vela fuses it into the RESCALE.
+    Vela gives each SLICE its own RESCALE, but all of these RESCALEs use the factors of the first one. This defect
+    occurred in the gates of a recurrent network. A TABLE between the RESCALE and the SLICEs that leaves every value as
+    it is avoids the defect. It costs nothing, since Vela fuses it into the RESCALE.
     """
     y = x.rescale("INT8", [_ONE + (k << 24) for k in range(32)], [39] * 32)
     first, second = (y.part(at, 16, 3).rescale("INT32", _ONE, 10) for at in (0, 16))
@@ -367,17 +357,14 @@ def wide_rescale_of_a_concat(a: Term, b: Term) -> Outputs:
 @_smallest("x:INT32[1,4,4,4] y:INT8[1,4,4,4]")
 def concat_of_a_wide_rescale(x: Term, y: Term) -> Outputs:
     """A CONCAT or PAD reads a RESCALE and does not place it at the beginning; the RESCALE converts INT32 to INT8 and
-    Vela does not fuse it, or it converts to INT32.
-    Vela does not fuse a RESCALE that has several shifts (for example, behind a TRANSPOSE_CONV2D), a RESCALE behind an
-    INT32 ADD whose factor is not a power of two, or a RESCALE whose operand is an output or has another reader (for
-    example, a product that two RESCALEs read).
+    Vela does not fuse it, or it converts to INT32. Vela does not fuse a RESCALE that has several shifts (for example,
+    behind a TRANSPOSE_CONV2D), a RESCALE behind an INT32 ADD whose factor is not a power of two, or a RESCALE whose
+    operand is an output or has another reader (for example, a product that two RESCALEs read).
 
     Vela rewrites the RESCALE as products (`RewriteRescale`), and their slice of channels replaces the slice that the
-    CONCAT assigned.
-    Therefore, the parts of the RESCALE are written to the beginning, over the other operand.
+    CONCAT assigned. Therefore, the parts of the RESCALE are written to the beginning, over the other operand.
     `wide_rescale_of_a_slice`, `narrow_rescale_of_a_slice`, `wide_rescale_of_a_pad` and `wide_rescale_of_a_concat` have
-    the same cause.
-    **On U55 and U65, this defect makes the results of stock ExecuTorch's U-Net of the zoo wrong.**
+    the same cause. **On U55 and U65, this defect makes the results of stock ExecuTorch's U-Net of the zoo wrong.**
     """
     return y.concat(x.rescale("INT8", [2**31 - 1 - k for k in range(4)], [40, 39, 40, 40]), axis=3)
 
@@ -419,15 +406,13 @@ def wide_strides_of_a_slice(x: Term) -> Outputs:
 @_smallest("x:INT8[1,16,16,2]")
 def too_early_behind_a_transpose(x: Term) -> Outputs:
     """A TRANSPOSE exchanges height and width, and a convolution, pooling operator or RESCALE reads the result in the
-    shape of the TRANSPOSE's operand.
-    The shapes agree if the image is square, or if a RESHAPE lies between the two operators.
+    shape of the TRANSPOSE's operand. The shapes agree if the image is square, or if a RESHAPE lies between the two
+    operators.
 
-    The TRANSPOSE writes in the shape of its operand, with exchanged strides.
-    Because the shapes are equal, Vela sets BLOCKDEP as for equal layouts, and the convolution may start before the
-    blocks that it reads have been written.
+    The TRANSPOSE writes in the shape of its operand, with exchanged strides. Because the shapes are equal, Vela sets
+    BLOCKDEP as for equal layouts, and the convolution may start before the blocks that it reads have been written.
     Whether it does depends on the blocks: among 160 convolutions of square images with sides of 8 to 48 elements and 1
-    to 16 channels, 31 start too early.
-    The result on a device depends on how long each block takes.
+    to 16 channels, 31 start too early. The result on a device depends on how long each block takes.
     """
     return _conv2d(x.transpose(0, 2, 1, 3), 48).rescale("INT8", _ONE, 38)
 
@@ -436,16 +421,13 @@ def too_early_behind_a_transpose(x: Term) -> Outputs:
 def too_early_behind_an_activation(x: Term) -> Outputs:
     """A CLAMP or TABLE follows a TRANSPOSE or REVERSE, and a convolution or another operator reads the result.
 
-    A single operation transposes or reverses and applies the activation.
-    Vela sets BLOCKDEP to 0 behind a result that is transposed or reversed, but looks for that at the activation, which
-    is not.
-    So the reader may start before the blocks that it reads have been written.
-    Whether it does depends on the blocks: on U85, with a CLAMP or TABLE between a TRANSPOSE and a pointwise
-    convolution, 96 of 144 graphs start too early, and none of 72 without.
-    This defect occurred in a LeViT that eqsat chose before it checked results that are transposed.
-    The result on a device depends on how long each block takes.
-    Where eqsat finds that a binary has it, activations behind all of these operators have a price of their own from
-    then on, so that they are applied before them.
+    A single operation transposes or reverses and applies the activation. Vela sets BLOCKDEP to 0 behind a result that
+    is transposed or reversed, but looks for that at the activation, which is not. So the reader may start before the
+    blocks that it reads have been written. Whether it does depends on the blocks: on U85, with a CLAMP or TABLE between
+    a TRANSPOSE and a pointwise convolution, 96 of 144 graphs start too early, and none of 72 without. This defect
+    occurred in a LeViT that eqsat chose before it checked results that are transposed. The result on a device depends
+    on how long each block takes. Where eqsat finds that a binary has it, activations behind all of these operators have
+    a price of their own from then on, so that they are applied before them.
     """
     x = x.transpose(0, 1, 3, 2).table(range(127, -129, -1))
     return _conv2d(x, 48, 3, pad=(1, 1, 1, 1)).rescale("INT8", _ONE, 38)
@@ -512,8 +494,7 @@ def negated_to_unsigned(x: Term) -> Outputs:
 def zero_point_behind_an_empty_pad(x: Term) -> Outputs:
     """A convolution follows a PAD that adds no elements and whose value is not the zero point.
 
-    The convolution takes the zero point of its input from the PAD.
-    If the PAD adds elements, the binary is correct.
+    The convolution takes the zero point of its input from the PAD. If the PAD adds elements, the binary is correct.
     """
     sums = x.pad((0,) * 8, 0).conv(np.arange(48).reshape(8, 1, 1, 6), np.zeros(8), in_zp=-128)
     return sums.rescale("INT8", _ONE, 37)
@@ -532,9 +513,8 @@ def activation_of_a_long_transpose(x: Term) -> Outputs:
 def activation_of_a_flat_transpose(x: Term) -> Outputs:
     """A CLAMP or TABLE follows a TRANSPOSE of five axes, and only two of these axes have more than one element.
 
-    The binary does not contain the CLAMP or TABLE.
-    For some of these graphs, Vela 5.1 for U55 and U65 emits pooling operations of nothing but padding; these binaries
-    are not run.
+    The binary does not contain the CLAMP or TABLE. For some of these graphs, Vela 5.1 for U55 and U65 emits pooling
+    operations of nothing but padding; these binaries are not run.
     """
     return x.transpose(2, 1, 4, 0, 3).clamp(-50, 90)
 
@@ -572,9 +552,8 @@ def padded_depthwise_with_a_multiplier(x: Term) -> Outputs:
 def narrowing_cast(x: Term) -> Outputs:
     """A CAST converts to a type with fewer bits.
 
-    The binary saturates, although TOSA discards the upper bits.
-    On U85, the binary writes a result that does not fit into its type, and it is not known what the device does with
-    it.
+    The binary saturates, although TOSA discards the upper bits. On U85, the binary writes a result that does not fit
+    into its type, and it is not known what the device does with it.
     """
     return x.cast("INT16")
 
@@ -598,11 +577,10 @@ def _told(defect: Defect, target: Target, via: Worker) -> str:
         found = verdict(defect, target, via)
     except WorkerError as e:
         return f"refused: {' '.join(str(e).split())[:80]}"
-    if found.equal is None:
-        as_known = not is_wrong(defect, target) and defect.name in NOT_RUN_ELSEWHERE
-        return f"{'' if as_known else 'NOT AS IN THE TABLE: '}not run: {found.reason}"
-    unexpected = "" if found.equal is not is_wrong(defect, target) else "NOT AS IN THE TABLE: "
-    return unexpected + ("equal" if found.equal else found.reason)
+    wrong, not_run = is_wrong(defect, target), found.equal is None
+    as_known = not wrong and defect.name in NOT_RUN_ELSEWHERE if not_run else found.equal is not wrong
+    told = "equal" if found.equal else f"{'not run: ' if not_run else ''}{found.reason}"
+    return told if as_known else f"NOT AS IN THE TABLE: {told}"
 
 
 def main() -> None:

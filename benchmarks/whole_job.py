@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
 from benchmarks.models import ZOO, load
-from benchmarks.study import ROOT, TARGETS, Study, as_text, listed, markdown_table, processor_seconds
+from benchmarks.study import ROOT, TARGETS, Study, as_text, decided, listed, markdown_table, processor_seconds
 from eqsat.executorch.loading import load_program, quantize
 from eqsat.report.data import geometric_mean
 
@@ -68,9 +69,8 @@ _CHANGE = 0.1
 
 
 def cells(args: argparse.Namespace, _: object) -> Iterator[tuple[dict[str, str], tuple[str, str]]]:
-    for model in args.models:
-        for target in args.targets:
-            yield {"name": model, "target": target}, (model, target)
+    for model, target in product(args.models, args.targets):
+        yield {"name": model, "target": target}, (model, target)
 
 
 def measure(cell: tuple[str, str], args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -91,28 +91,21 @@ def measure(cell: tuple[str, str], args: argparse.Namespace) -> list[dict[str, A
 def save_program(model: str, target: str, path: Path, trained: bool = False) -> None:
     """Writes the quantized program of a model, on request as it is after more training."""
     module, inputs = load(model)
-    if trained:
-        _change(module)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        for weights in (p for p in module.parameters() if trained and p.numel() > 1):
+            weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
     torch.export.save(quantize(module, inputs, EthosUCompileSpec(target)), path)
 
 
-def _change(module: torch.nn.Module) -> None:
-    """Changes the weights as more training would."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(1)
-        for weights in (p for p in module.parameters() if p.numel() > 1):
-            weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
-
-
-def _run(*given: str | Path) -> dict[str, Any]:
+def _run(*given: str | Path) -> Any:
     """Returns what a job prints in a process of its own, or its error."""
     command = [sys.executable, "-m", "benchmarks.whole_job", "--job", *map(str, given)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         return {"error": done.stderr.strip()[-500:]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    return json.loads(lines[-1])
 
 
 def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
@@ -133,31 +126,11 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         stages = Counter(session.seconds)
         for r in session.results:
             stages.update({f"search: {k}": v for k, v in r.seconds.items()})
-        record |= {
-            "cycles": session.cycles,
-            "stock_cycles": session.stock_cycles,
-            "calibrated": session.calibrated,
-            "stock_calibrated": session.stock_calibrated,
-            "respelled": sum(r.respelled for r in session.results),
-            "stages": {k: round(v, 3) for k, v in stages.items()},
-        }
+        figures = ("cycles", "stock_cycles", "calibrated", "stock_calibrated")
+        record |= {name: getattr(session, name) for name in figures}
+        record["respelled"] = sum(r.respelled for r in session.results)
+        record["stages"] = {k: round(v, 3) for k, v in stages.items()}
     return record
-
-
-def _is_whole(record: Mapping[str, Any]) -> bool:
-    """Tells whether no job of a record failed."""
-    return not any("error" in j for j in record["jobs"].values())
-
-
-def _ranked(job: Mapping[str, Any]) -> float:
-    """Returns the cycles of a job's answer that decided: corrected ones in older records."""
-    return float(job["calibrated"] if "calibrated" in job else job["corrected"])
-
-
-def ratios(record: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the wall seconds of each job over those of stock."""
-    jobs = record["jobs"]
-    return {name: j["seconds"] / jobs[STOCK.name]["seconds"] for name, j in jobs.items() if name != STOCK.name}
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
@@ -175,14 +148,14 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     shown: list[list[str]] = []
     rows: dict[str, list[list[float]]] = {}
     for r in sorted(records, key=itemgetter("target", "name")):
-        if not _is_whole(r):
-            shown.append([r["name"], r["target"], "failed", *[""] * len(columns)])
+        jobs, cell = r["jobs"], [r["name"], r["target"]]
+        if any("error" in j for j in jobs.values()):
+            shown.append([*cell, "failed", *[""] * len(columns)])
             continue
-        cycles = [_ranked(r["jobs"][n]) for n in names]
-        row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
+        stock, cycles = jobs[STOCK.name]["seconds"], [decided(jobs[n]) for n in names]
+        row = [*(jobs[n]["seconds"] / stock for n in names), *(c / cycles[0] for c in cycles[1:])]
         rows.setdefault(r["target"], []).append(row)
-        stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"
-        shown.append([r["name"], r["target"], stock, *(f"{x:.3f}" for x in row)])
+        shown.append([*cell, f"{stock:.1f}", *(f"{x:.3f}" for x in row)])
     for target, found in rows.items():
         for what, of in ((f"geometric mean of {len(found)}", geometric_mean), ("most", max)):
             figures = (f"**{of(c):.3f}**" for c in zip(*found, strict=True))

@@ -36,32 +36,22 @@ _OUTCOMES = ("equal", "differs", "not run", "refused", "failed")
 def summary(records: Sequence[Record], _: object) -> str:
     """Returns all tables; records without a seed count graphs."""
     counts, odd = ([r for r in records if ("seed" in r) is is_odd] for is_odd in (False, True))
-    return "\n".join(
-        [
-            "# Binaries on the functional model",
-            "",
-            f"Commits: {', '.join(sorted({r['commit'] for r in records}))}.",
-            "",
-            *_graphs(counts, odd),
-            *_differing(odd),
-            *_unmatched(counts, odd),
-            *_operators(counts),
-        ]
-    )
+    commits = f"Commits: {', '.join(sorted({r['commit'] for r in records}))}."
+    tables = (*_graphs(counts, odd), *_differing(odd), *_unmatched(counts, odd), *_operators(counts))
+    return "\n".join(["# Binaries on the functional model", "", commits, "", *tables])
 
 
 def _graphs(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
     unexplained = Counter((r["vela"], r["target"]) for r in odd if r["outcome"] == "differs" and not r["defect"])
-    whole: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    whole, by_profile = (defaultdict[tuple[str, ...], Counter[str]](Counter) for _ in range(2))
     for r in counts:
-        for key in (("vela", "target"), ("vela", "target", "profile")):
-            whole[tuple(r[k] for k in key)] += Counter(r["outcomes"])
-    wholes = [
+        whole[r["vela"], r["target"]] += Counter(r["outcomes"])
+        by_profile[r["vela"], r["target"], r["profile"]] += Counter(r["outcomes"])
+    wholes = (
         [*key, c.total(), c["equal"] + c["differs"], *(c[o] for o in _OUTCOMES), unexplained[key]]
         for key, c in sorted(whole.items())
-        if len(key) == 2
-    ]
-    profiles = [[*key, *(c[o] for o in _OUTCOMES)] for key, c in sorted(whole.items()) if len(key) == 3]
+    )
+    profiles = ([*key, *(c[o] for o in _OUTCOMES)] for key, c in sorted(by_profile.items()))
     return [
         "## Random graphs",
         "",
@@ -85,9 +75,7 @@ def _differing(odd: Sequence[Record]) -> list[str]:
 
 def _unmatched(counts: Sequence[Record], odd: Sequence[Record]) -> list[str]:
     reasons = Counter(f"{r['outcome']}: {r['reason'].rpartition(': ')[2]}" for r in odd if r["outcome"] != "differs")
-    refusals: Counter[str] = Counter()
-    for r in counts:
-        refusals += Counter(r["refusals"])
+    refusals = sum((Counter(r["refusals"]) for r in counts), Counter[str]())
     return [
         "## What is not run",
         "",
@@ -106,11 +94,8 @@ def _operators(counts: Sequence[Record]) -> list[str]:
     for r in counts:
         for o, c in r["operators"].items():
             found[o, r["target"].split("-")[1]] += Counter(c)
-    families = sorted({f for _, f in found})
-    rows = (
-        [o, *(" / ".join(str(found[o, f][k]) for k in _OUTCOMES[:3]) for f in families)]
-        for o in sorted({o for o, _ in found})
-    )
+    operators, families = (sorted({key[k] for key in found}) for k in (0, 1))
+    rows = ([o, *(" / ".join(str(found[o, f][k]) for k in _OUTCOMES[:3]) for f in families)] for o in operators)
     return [
         "## Graphs by operator and dtype",
         "",

@@ -12,55 +12,40 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 from eqsat.target import Target
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph, find_unread
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import DType, GraphError, attrs_of
 from eqsat.vela.defects import DEFECTS, Defect
 
 
-def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int = 80) -> TensorGraph:
-    """Returns a smaller graph that still fails, by a greedy search.
+def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int) -> TensorGraph:
+    """Returns a smaller graph that still fails, by a greedy search: the first cut that fails is kept and cut further.
 
-    The first cut that fails is kept, until no cut does or `tries` graphs have been tried.
-    fails: whether a graph has the failure.
+    fails: whether a graph has the failure. tries: how many graphs are tried, at most.
     """
-    left = tries
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in _cuts(graph):
-            if not left:
-                return graph
-            left -= 1
-            if fails(candidate):
-                graph, smaller = candidate, True
-                break
+    cuts = _cuts(graph)
+    for _ in range(tries):
+        candidate = next(cuts, None)
+        if candidate is None:
+            break
+        if fails(candidate):
+            graph, cuts = candidate, _cuts(candidate)
     return graph
+
+
+def operators(graph: TensorGraph) -> list[int]:
+    """Returns the numbers of the live nodes that are not leaves, in order."""
+    return [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf"]
 
 
 def fragment(graph: TensorGraph, inside: Collection[int], outputs: Sequence[int]) -> TensorGraph:
     """Returns some operators as a graph of their own.
 
     Constants stay; everything else that the operators read becomes an input.
-    inside: numbers of the operators. outputs: numbers of the nodes that become its outputs.
+    inside: numbers of the operators. outputs: numbers of the nodes that become its outputs. Raises GraphError for none.
     """
-    nodes = list(graph.nodes)
-    read = {i for n in inside for i in nodes[n].inputs} - {*inside}
-    cut = sorted(i for i in read if OPS[nodes[i].op].kind != "leaf")
-    for n in cut:
-        nodes[n] = _input(n, nodes[n])
-    return _read(
-        TensorGraph(
-            nodes=nodes,
-            inputs=[*graph.inputs, *cut],
-            outputs=list(outputs),
-            output_names=[f"y{k}" for k in range(len(outputs))],
-        )
-    )
-
-
-def _input(n: int, node: Node) -> Node:
-    return Node("input", (), attrs_of({"name": f"cut{n}"}), node.shape, node.dtype)
+    read = {i for n in inside for i in graph.nodes[n].inputs} - {*inside}
+    return _between(graph, sorted(i for i in read if OPS[graph.nodes[i].op].kind != "leaf"), outputs)
 
 
 def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
@@ -68,41 +53,28 @@ def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
 
     They have one of several outputs, an inner node as only output, or an inner node as input.
     """
-    if len(graph.outputs) > 1:
-        for o in graph.outputs:
-            yield _with_output(graph, o)
-    inner = [
-        n
-        for n in graph.live()
-        if OPS[graph.nodes[n].op].kind != "leaf" and not DType.of(graph.nodes[n].dtype).only_rescaled
-    ]
-    for n in inner:
-        if graph.outputs != [n]:
-            yield _with_output(graph, n)
-    for n in reversed(inner):
-        if n not in graph.outputs:
-            yield _with_input(graph, n)
+    inner = [n for n in operators(graph) if not DType.of(graph.nodes[n].dtype).only_rescaled]
+    for n in (*(graph.outputs if len(graph.outputs) > 1 else ()), *(n for n in inner if graph.outputs != [n])):
+        yield _between(graph, (), [n])
+    for n in (n for n in reversed(inner) if n not in graph.outputs):
+        yield _between(graph, [n], graph.outputs)
 
 
-def _with_output(graph: TensorGraph, n: int) -> TensorGraph:
-    return _read(TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=[n], output_names=["y"]))
+def _between(graph: TensorGraph, cut: Collection[int], outputs: Sequence[int]) -> TensorGraph:
+    """Returns the part of a graph that gives some outputs, without inputs that it does not read.
 
-
-def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
-    nodes = list(graph.nodes)
-    nodes[n] = _input(n, nodes[n])
-    return _read(
-        TensorGraph(nodes=nodes, inputs=[*graph.inputs, n], outputs=graph.outputs, output_names=graph.output_names)
-    )
-
-
-def _read(graph: TensorGraph) -> TensorGraph:
-    """Returns the graph without unread inputs. Raises GraphError if it has no output."""
-    readers = graph.readers()
-    graph.inputs = [i for i in graph.inputs if readers[i] or i in graph.outputs]
-    if not graph.outputs:
+    cut: numbers of the nodes that become inputs. Raises GraphError if there is no output.
+    """
+    if not outputs:
         raise GraphError("a graph needs an output")
-    return graph.prune()
+    nodes = list(graph.nodes)
+    for n in cut:
+        nodes[n] = Node("input", (), attrs_of({"name": f"cut{n}"}), nodes[n].shape, nodes[n].dtype)
+    names = [f"y{k}" for k in range(len(outputs))]
+    part = TensorGraph(nodes=nodes, inputs=[*graph.inputs, *cut], outputs=list(outputs), output_names=names)
+    unread = find_unread(part)
+    part.inputs = [i for k, i in enumerate(part.inputs) if k not in unread]
+    return part.prune()
 
 
 #: Operators that may lie between those of a pattern.
@@ -133,10 +105,8 @@ def parts(defect: Defect, graph: TensorGraph) -> Iterator[TensorGraph]:
     readers = graph.readers()
     for pattern in filter(None, defect.patterns.split(", ")):
         find = _beside if " + " in pattern else _chains
-        for nodes in find(graph, readers, pattern):
-            part = _alone(graph, readers, nodes)
-            if part is not None:
-                yield part
+        alone = (_alone(graph, readers, nodes) for nodes in find(graph, readers, pattern))
+        yield from (part for part in alone if part is not None)
 
 
 def _beside(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: str) -> Iterator[Sequence[int]]:

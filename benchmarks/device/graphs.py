@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
-from benchmarks.device.explain import explained
+from benchmarks.device.explain import explained, operators
 from benchmarks.study import ROOT
 from eqsat.bench.cells import key
 from eqsat.bench.cells import sources as sources_of_cells
@@ -26,9 +26,8 @@ from tests.random_graphs import PROFILES, REFUSED, Profile, random_graph
 VELA = version("ethos-u-vela")
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
 #: Profiles of graphs: a few operators as networks have them, and longer graphs, in INT8 and INT16.
-#: The last two also have the operators that only U85 supports natively.
-#: On other families Vela takes some of these (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes).
-#: It refuses the rest there.
+#: The last two also have the operators that only U85 supports natively. On other families Vela takes some of these
+#: (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes), and refuses the rest.
 GRAPHS: dict[str, Profile] = {
     "few operators, INT8": replace(_SMALL, dtypes=("INT8",)),
     "few operators, INT16": replace(_SMALL, dtypes=("INT16",)),
@@ -70,14 +69,7 @@ def _differs(graph: TensorGraph, target: Target, via: Pool) -> bool:
 
 def shown(graph: TensorGraph) -> list[str]:
     """Returns the operators of a graph in order, with the dtypes and shapes of their results."""
-    live = (graph.nodes[n] for n in graph.live())
-    return [f"{n.op} {n.dtype} {list(n.shape)}" for n in live if n.op not in ("input", "const")]
-
-
-def operators(graph: TensorGraph) -> set[str]:
-    """Returns the operators of a graph with their dtypes."""
-    live = (graph.nodes[n] for n in graph.live())
-    return {f"{n.op} {n.dtype}" for n in live if n.op not in ("input", "const")}
+    return [f"{n.op} {n.dtype} {list(n.shape)}" for n in (graph.nodes[k] for k in operators(graph))]
 
 
 def cells(args: argparse.Namespace, records: Sequence[Record]) -> Iterator[tuple[Record, tuple[str, str, range]]]:
@@ -104,7 +96,7 @@ def measure(subject: tuple[str, str, range], _: object) -> list[Record]:
             found = judged(graph, Target.of(target), via)
             what = found["outcome"]
             outcomes[what] += 1
-            for o in operators(graph):
+            for o in {f"{graph.nodes[n].op} {graph.nodes[n].dtype}" for n in operators(graph)}:
                 by_operator[o][what] += 1
             if what == "refused":
                 refusals[found["reason"]] += 1

@@ -67,7 +67,6 @@ def _print(told: dict[str, Any]) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     parser = arguments(__doc__)
-    parser.prog = "python -m benchmarks.discovery"
     commands = parser.add_subparsers(required=True, dest="command")
     graph = commands.add_parser("graph", help="look in one graph")
     graph.add_argument("source", type=Path, help="a .tosa file (TOSA 1.0 flatbuffer) to cut neighbourhoods from")

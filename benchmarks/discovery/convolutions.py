@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -96,7 +97,10 @@ class Source:
         return self._sums[write]
 
     def _steps(self, found: Ints) -> list[Step] | None:
-        """Returns the steps with their scales by channel in the order of sums [places, channels], None if none fits."""
+        """Returns the steps, which begin with a RESCALE of the sum, by 1 if need be; None if none fits.
+
+        Their scales by channel are in the order of sums [places, channels].
+        """
         out = []
         for op, attrs in self.steps:
             given = dict(attrs)
@@ -109,7 +113,9 @@ class Source:
                 scaled = {"multiplier": tuple(multiplier), "shift": tuple(shift), "per_channel": several}
                 attrs = attrs_of({**given, **scaled})
             out.append((op, attrs))
-        return with_scale(out, self.graph.nodes[self.graph.inputs[0]].dtype)
+        if out and out[0][0] == "rescale" and not dict(out[0][1])["input_unsigned"]:
+            return out
+        return [("rescale", makers.by_one(self.graph.nodes[self.graph.inputs[0]].dtype)), *out]
 
     def _addends(self, found: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Returns (row, number, coefficient) of each addend of some sums, and the bias of each sum."""
@@ -304,8 +310,7 @@ def _along(place: Ints, at: Ints, size: int, out: int) -> tuple[int, tuple[int, 
         return None
     offset = at - place * stride
     low = min(0, int(offset.min()))
-    step = int(np.gcd.reduce(offset - low)) if len(offset) else 1
-    step = max(step, 1) if size > 1 else 1
+    step = max(1, int(np.gcd.reduce(offset - low))) if size > 1 else 1
     tap = (offset - low) // step
     taps = int(tap.max()) + 1
     after_last = (out - 1) * stride + (taps - 1) * step + 1 + low - size
@@ -337,22 +342,14 @@ def _zero_point(graph: TensorGraph, sums: Sums, channels: int) -> tuple[int, Int
     return None
 
 
-def with_scale(steps: Sequence[Step], dtype: str) -> list[Step]:
-    """Returns the steps, which begin with a RESCALE of the sum; one by 1 is added if need be."""
-    plain = steps and steps[0][0] == "rescale" and not dict(steps[0][1])["input_unsigned"]
-    return list(steps) if plain else [("rescale", makers.by_one(dtype)), *steps]
-
-
 def windows(graph: TensorGraph) -> Iterator[Window]:
     """Yields windows whose sizes could fit the output."""
     there = {d for n in graph.nodes for k, v in n.attrs if k in ("stride", "dilation") for d in v if d > 1}
     numbers = sorted({*NUMBERS, *there})
-    out = list(readings(graph.nodes[graph.outputs[0]].shape, numbers))
-    for read, m in readings(graph.nodes[graph.inputs[0]].shape, numbers):
-        for write, n in out:
-            if all(_could_be(a, b) for a, b in zip(m.out_shape[1:3], n.out_shape[1:3], strict=True)):
-                for op in ("conv2d", "depthwise_conv2d"):
-                    yield Window(op, read, write)
+    sides = (readings(graph.nodes[n].shape, numbers) for n in (graph.inputs[0], graph.outputs[0]))
+    for (read, m), (write, n) in product(*sides):
+        if all(_could_be(a, b) for a, b in zip(m.out_shape[1:3], n.out_shape[1:3], strict=True)):
+            yield from (Window(op, read, write) for op in _CONVOLUTIONS)
 
 
 def _could_be(size: int, out: int) -> bool:

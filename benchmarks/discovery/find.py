@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.device.explain import fragment
+from benchmarks.device.explain import fragment, operators
 from benchmarks.discovery.convolutions import Window, trace, windows
 from eqsat.egraph.rule import Rule
 from eqsat.ground.process import WorkerError
@@ -25,8 +25,8 @@ from eqsat.vela.compile import compile_tosa
 MOST_ELEMENTS = 1 << 21
 #: Connected sets that are examined per operator, at most.
 _MOST_SETS = 200
-#: Attributes of a quantization, in which neighbourhoods of one form may differ.
-_QUANTIZATION = frozenset({"multiplier", "shift", "in_zp", "out_zp", "w_zp", "table", "min_val", "max_val"})
+#: Attributes of constants and of a quantization, in which neighbourhoods of one form may differ.
+_VALUES = frozenset({"value", "multiplier", "shift", "in_zp", "out_zp", "w_zp", "table", "min_val", "max_val"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,6 @@ class Neighbourhood:
     def operators(self) -> str:
         """The names of the operators in order, for people."""
         return " ".join(self.graph.nodes[n].op for n in operators(self.graph))
-
-
-def operators(graph: TensorGraph) -> list[int]:
-    """Returns the numbers of the live nodes that are not leaves, in order."""
-    return [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf"]
 
 
 def neighbourhoods(graph: TensorGraph, least: int = 2, most: int = 5) -> list[Neighbourhood]:
@@ -126,11 +121,8 @@ def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> Ten
 
 def _form(graph: TensorGraph) -> tuple[Any, ...]:
     """Returns a key of all but the values of constants and quantization, equal for neighbourhoods of one form."""
-    nodes = (graph.nodes[n] for n in graph.live())
-    return tuple(
-        (n.op, n.inputs, n.shape, n.dtype, tuple((k, v) for k, v in n.attrs if k not in {*_QUANTIZATION, "value"}))
-        for n in nodes
-    )
+    nodes = [graph.nodes[n] for n in graph.live()]
+    return tuple((n.op, n.inputs, n.shape, n.dtype, *(a for a in n.attrs if a[0] not in _VALUES)) for n in nodes)
 
 
 #: Candidates that are compiled per neighbourhood, at most.
@@ -193,15 +185,8 @@ class Discoverer:
 
         Raises WorkerError if Vela refuses the graph and all others that they make.
         """
-        options = Options(
-            preset="none",
-            rules=tuple(self.rules),
-            effort=1,
-            binary_time_limit=0,
-            max_sram=ANY,
-            max_flash=ANY,
-            remember=False,
-        )
+        given = {"preset": "none", "rules": tuple(self.rules), "effort": 1, "binary_time_limit": 0, "remember": False}
+        options = Options(**given, max_sram=ANY, max_flash=ANY)
         return optimize_tosa(dumps(graph), self.target, options=options).cycles
 
     def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:

@@ -123,13 +123,9 @@ class Equality:
             made = self.recipe.follow(trace(graph))
         except (GraphError, ValueError):
             return None
-        if made is None:
+        if made is None or tuple((form := form_of(made, merged=True)).lines) != self.right:
             return None
-        form = form_of(made, merged=True)
-        if (
-            tuple(form.lines) != self.right
-            or Prover(graph, seconds=SECONDS).prove(made, search=False).verdict != PROVED
-        ):
+        if Prover(graph, seconds=SECONDS).prove(made, search=False).verdict != PROVED:
             return None
         return (*form.attributes, *(LeafValue(made.nodes[n]) for n in form.constants))
 
@@ -176,16 +172,6 @@ def module(found: Discovery, name: str, source: str) -> str:
     source: name of the graph's file, for people.
     """
     equality = Equality.of(found.neighbourhood.graph, found.graph, found.recipe)
-    return (
-        Path(__file__)
-        .with_name("rule.py.in")
-        .read_text()
-        .format(
-            name=name,
-            source=source,
-            found=found,
-            nodes=", ".join(map(str, found.neighbourhood.nodes)),
-            statement=equality.rule(name).statement,
-            equality=pformat(equality, width=110),
-        )
-    )
+    nodes, statement = ", ".join(map(str, found.neighbourhood.nodes)), equality.rule(name).statement
+    told = {"nodes": nodes, "statement": statement, "equality": pformat(equality, width=110)}
+    return Path(__file__).with_name("rule.py.in").read_text().format(name=name, source=source, found=found, **told)

@@ -25,12 +25,10 @@ _PACKAGES = ("eqsat", "clingo", "networkx", "numpy")
 def main() -> None:
     """Runs the cells that are asked for, and writes the records and the table."""
     parser = arguments(__doc__)
-    parser.prog = "python -m benchmarks.extraction"
     parser.add_argument("directory", type=Path, nargs="?", help="directory of graph files")
     parser.add_argument("--graphs", type=Path, action="append", default=[], help="one more such directory")
-    parser.add_argument(
-        "--extractors", type=listed, default=["portfolio", "dag_greedy"], help="comma-separated methods"
-    )
+    methods = ["portfolio", "dag_greedy"]
+    parser.add_argument("--extractors", type=listed, default=methods, help="comma-separated methods")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for one cell")
     parser.add_argument("--seeds", type=listed, default=["0"], help="comma-separated seeds")
     parser.add_argument("--only", default="", help="only instances whose name contains this")

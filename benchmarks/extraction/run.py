@@ -77,15 +77,8 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
     cpu_seconds: processor time of all its processes.
     peak_mib: peak memory of this process so far, and that of the largest of those that it started.
     """
-    record: Record = {
-        "instance": instance.name,
-        "digest": instance.digest,
-        "extractor": extractor,
-        "seed": seed,
-        "time_limit": time_limit,
-        "n_nodes": graph.n_nodes,
-        "n_classes": graph.n_classes,
-    }
+    cell = dict(zip(_CELL, (instance.name, instance.digest, extractor, seed, time_limit), strict=True))
+    record: Record = {**cell, "n_nodes": graph.n_nodes, "n_classes": graph.n_classes}
     start, before = time.perf_counter(), processor_seconds()
     try:
         found = extract(graph, extractor, time_limit=time_limit, seed=seed).unless_interrupted()
@@ -141,10 +134,8 @@ def run_all(
             record = run_cell(instance, graph, extractor, time_limit, seed)
             done[_identity(record)] = record
             _write(done, out)
-            say(
-                f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
-                f"{record['seconds']:.2f} s"
-            )
+            cost, status = str(record["cost"]), record["status"]
+            say(f"{instance.name:60} {extractor:12} {cost:>22} {status:9} {record['seconds']:.2f} s")
     _write(done, out)
     return list(done.values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -30,18 +31,17 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
     """
     records = distinct(records)
     extractors = sorted({r["extractor"] for r in records}, key=lambda e: (e != main, e))
-    cells = _by_cell(records)
+    cells: dict[tuple[str, str], list[Record]] = {}
+    for r in records:
+        cells.setdefault((r["instance"], r["extractor"]), []).append(r)
     names = sorted({r["instance"] for r in records})
     head = ["instance", "e-nodes"] + [f"{e} {what}" for e in extractors for what in ("cost", "s")]
     head += ["bound"] + ["best open source <= 900 s", "best published"] * bool(known)
     rows = []
     for name in names:
-        runs = [r for e in extractors for r in cells.get((name, e), [])]
-        row = [name, str(runs[0]["n_nodes"])]
-        for e in extractors:
-            group = cells.get((name, e), [])
-            row += [_cost(group), _seconds(group)]
-        bounds = [r["lower_bound"] for r in runs if r["lower_bound"] is not None]
+        groups = [cells.get((name, e), []) for e in extractors]
+        bounds = [r["lower_bound"] for r in chain(*groups) if r["lower_bound"] is not None]
+        row = [name, next(chain(*groups))["n_nodes"], *chain(*((_cost(g), _seconds(g)) for g in groups))]
         row.append(_number(max(bounds)) if bounds else "")
         if known:
             row += [_published(open_source(known, name)), _published(published(known, name))]
@@ -67,18 +67,8 @@ def published(known: Known, instance: str) -> dict[str, Sequence[float]]:
 
 def open_source(known: Known, instance: str) -> dict[str, Sequence[float]]:
     """Returns the published runs with open-source solvers within OPEN_LIMIT."""
-    return {
-        run: v
-        for run, v in published(known, instance).items()
-        if CLOSED_SOURCE not in run and v[1] <= OPEN_LIMIT + OVERRUN
-    }
-
-
-def _by_cell(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    cells: dict[tuple[str, str], list[Record]] = {}
-    for r in records:
-        cells.setdefault((r["instance"], r["extractor"]), []).append(r)
-    return cells
+    runs = published(known, instance).items()
+    return {run: v for run, v in runs if CLOSED_SOURCE not in run and v[1] <= OPEN_LIMIT + OVERRUN}
 
 
 def _worst(group: Sequence[Record]) -> float:
@@ -121,18 +111,13 @@ def _summary(
     lines += [_totals(e, {n: cells[n, e] for n in names if (n, e) in cells}) for e in extractors]
     if main not in extractors:
         return lines
-    left = gaps([r for n in names for r in cells.get((n, main), [])])[main]["gaps"]
-    if left:
+    mine = {n: cells[n, main] for n in names if (n, main) in cells}
+    if left := gaps(list(chain(*mine.values())))[main]["gaps"]:
         lines.append(f"- gaps that `{main}` leaves: " + ", ".join(f"{n} {gap:.3%}" for n, gap in left.items()))
-    for e in extractors:
-        if e != main:
-            pairs = {
-                n: (_worst(cells[n, main]), _worst(cells[n, e]))
-                for n in names
-                if (n, main) in cells and (n, e) in cells
-            }
-            lines.append(_comparison(f"`{main}` against `{e}`", pairs))
-    return lines + _against_published({n: cells[n, main] for n in names if (n, main) in cells}, known, main)
+    for e in (e for e in extractors if e != main):
+        pairs = {n: (_worst(g), _worst(cells[n, e])) for n, g in mine.items() if (n, e) in cells}
+        lines.append(_comparison(f"`{main}` against `{e}`", pairs))
+    return lines + _against_published(mine, known, main)
 
 
 def _totals(extractor: str, groups: Mapping[str, list[Record]]) -> str:
@@ -197,15 +182,10 @@ def gaps(records: Sequence[Record]) -> dict[str, Any]:
             bounds[r["instance"]] = max(bound, bounds.get(r["instance"], -math.inf))
     for e in sorted({r["extractor"] for r in records}):
         mine = [r for r in records if r["extractor"] == e]
-        others = [r for r in mine if r["status"] == "feasible"]
-        left = {
-            r["instance"]: (r["cost"] - bounds[r["instance"]]) / max(abs(r["cost"]), 1e-12)
-            for r in others
-            if r["instance"] in bounds
-        }
+        others = [(r["instance"], r["cost"]) for r in mine if r["status"] == "feasible"]
+        left = {n: (cost - bounds[n]) / max(abs(cost), 1e-12) for n, cost in others if n in bounds}
         proved = sum(r["status"] == "optimal" for r in mine) / len(mine)
-        unknown = sum(r["instance"] not in bounds for r in others)
-        result[e] = {"proved": proved, "gaps": left, "unknown": unknown}
+        result[e] = {"proved": proved, "gaps": left, "unknown": sum(n not in bounds for n, _ in others)}
     return result
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from benchmarks.models._blocks import Residual
 
-_IMAGE, _ROW, _TOKENS = (1, 8, 8, 8), (1, 8, 16), (1, 16, 8)
+_IMAGE, _ROW, _TOKENS, _STEPS, _HEADS = (1, 8, 8, 8), (1, 8, 16), (1, 16, 8), (1, 4, 8), (1, 2, 16, 4)
 
 
 class Between(nn.Module):
@@ -30,26 +30,19 @@ class Between(nn.Module):
             result = self.eval()._operated(torch.randn(shape))
         self.after = _layer(tuple(result.shape)) if result.is_floating_point() else nn.Identity()
 
-    def _operated(self, x: Tensor) -> Tensor:
-        found: Tensor = self.operator(*(layer(x) for layer in self.before))
-        return found
+    def _operated(self, x: Tensor) -> Any:
+        return self.operator(*(layer(x) for layer in self.before))
 
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.after(self._operated(x))
-        return found
+    def forward(self, x: Tensor) -> Any:
+        return self.after(self._operated(x))
 
 
 def _layer(shape: tuple[int, ...]) -> nn.Module:
     """Returns a layer that keeps a shape: a convolution of images and volumes, else a Linear of the last axis."""
-    match len(shape):
-        case 4:
-            return nn.Conv2d(shape[1], shape[1], 1)
-        case 5:
-            return nn.Conv3d(shape[1], shape[1], 1)
-        case 2 | 3:
-            return nn.Linear(shape[-1], shape[-1])
-        case _:
-            return nn.Identity()
+    if len(shape) in (2, 3):
+        return nn.Linear(shape[-1], shape[-1])
+    convolution = {4: nn.Conv2d, 5: nn.Conv3d}.get(len(shape))
+    return convolution(shape[1], shape[1], 1) if convolution else nn.Identity()
 
 
 @dataclass(frozen=True)
@@ -74,6 +67,16 @@ class Case:
 def _of(function: Callable[..., Any], shape: tuple[int, ...] = _IMAGE, operands: int = 1) -> Case:
     """Returns the case of a function."""
     return Case(lambda: function, shape, operands)
+
+
+def _functions(names: str, operands: int = 1) -> dict[str, Case]:
+    """Returns the cases of functions of torch, on images."""
+    return {name: _of(getattr(torch, name), operands=operands) for name in names.split()}
+
+
+def _layers(names: str, *arguments: Any) -> dict[str, Case]:
+    """Returns the cases of layers of torch.nn with equal arguments, on images."""
+    return {f"nn.{name}": Case(partial(getattr(nn, name), *arguments)) for name in names.split()}
 
 
 # ---- blocks as timm has them ----------------------------------------------------------------------
@@ -338,57 +341,28 @@ def _unrolled(cell: nn.Module) -> Block:
     return Block(compute, cell=cell)
 
 
-def _channels_shuffled(x: Tensor) -> Tensor:
-    return x.view(1, 2, 4, 8, 8).transpose(1, 2).reshape(1, 8, 8, 8)
-
-
-def _flipped_as_image(x: Tensor) -> Tensor:
-    return x.unsqueeze(-1).flip(1).squeeze(-1)
-
-
-def _stretched_as_image(x: Tensor) -> Tensor:
-    return F.interpolate(x.unsqueeze(2), scale_factor=(1.0, 2.0), mode="bilinear").squeeze(2)
-
-
-def _generalized_mean(x: Tensor) -> Tensor:
-    return x.clamp(min=1e-3).pow(3.0).mean((2, 3), keepdim=True).pow(1 / 3)
-
-
-_ACTIVATIONS = """
-ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SELU GELU GELU(tanh) SiLU Mish Softplus Softsign Softshrink Hardshrink
-Tanhshrink Threshold Hardtanh Hardsigmoid Hardswish Sigmoid LogSigmoid Tanh GLU Softmax Softmin LogSoftmax
-"""
-#: Arguments of the activations that need some.
-_ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    **{"PReLU": (8,), "GELU(tanh)": ("tanh",), "Threshold": (0.1, 0.2)},
-    **dict.fromkeys(("GLU", "Softmax", "Softmin", "LogSoftmax"), (1,)),
-}
-
 #: Cases by group and name.
 CASES: dict[str, dict[str, Case]] = {
     "Activations": {
-        **{
-            f"nn.{name}": Case(partial(getattr(nn, name.partition("(")[0]), *_ARGUMENTS.get(name, ())))
-            for name in _ACTIVATIONS.split()
-        },
+        **_layers("ReLU ReLU6 LeakyReLU"),
+        **_layers("PReLU", 8),
+        **_layers("RReLU ELU CELU SELU GELU"),
+        "nn.GELU(tanh)": Case(lambda: nn.GELU("tanh")),
+        **_layers("SiLU Mish Softplus Softsign Softshrink Hardshrink Tanhshrink"),
+        **_layers("Threshold", 0.1, 0.2),
+        **_layers("Hardtanh Hardsigmoid Hardswish Sigmoid LogSigmoid Tanh"),
+        **_layers("GLU Softmax Softmin LogSoftmax", 1),
         "h-swish by hand: x * relu6(x + 3) / 6": _of(lambda x: x * F.relu6(x + 3) / 6),
         "x * sigmoid(1.702 * x)": _of(lambda x: x * torch.sigmoid(1.702 * x)),
         "squared ReLU": _of(lambda x: F.relu(x).square()),
     },
     "Pointwise functions": {
-        "abs": _of(torch.abs),
-        "exp": _of(torch.exp),
+        **_functions("abs exp"),
         "log(|x| + 1)": _of(lambda x: (x.abs() + 1).log()),
         "sqrt(|x|)": _of(lambda x: x.abs().sqrt()),
         "rsqrt(|x| + 1)": _of(lambda x: (x.abs() + 1).rsqrt()),
         "1 / (|x| + 1)": _of(lambda x: 1 / (x.abs() + 1)),
-        "sin": _of(torch.sin),
-        "atan": _of(torch.atan),
-        "erf": _of(torch.erf),
-        "floor": _of(torch.floor),
-        "round": _of(torch.round),
-        "frac": _of(torch.frac),
-        "sign": _of(torch.sign),
+        **_functions("sin atan erf floor round frac sign"),
         "clamp(-.5, .5)": _of(lambda x: x.clamp(-0.5, 0.5)),
         "x ** 3": _of(lambda x: x**3),
         "where(x > 0, x, 0.1)": _of(lambda x: torch.where(x > 0, x, 0.1)),
@@ -396,19 +370,15 @@ CASES: dict[str, dict[str, Case]] = {
         "quantize by rounding: round(4 * x) / 4": _of(lambda x: torch.round(4 * x) / 4),
     },
     "Operators of two tensors": {
-        "add": _of(torch.add, operands=2),
-        "sub": _of(torch.sub, operands=2),
-        "mul": _of(torch.mul, operands=2),
+        **_functions("add sub mul", operands=2),
         "div by |x| + 1": _of(lambda x, y: x / (y.abs() + 1), operands=2),
-        "maximum": _of(torch.maximum, operands=2),
-        "minimum": _of(torch.minimum, operands=2),
+        **_functions("maximum minimum", operands=2),
         "lerp": _of(lambda x, y: torch.lerp(x, y, 0.25), operands=2),
         "lerp as x + (y - x) / 4": _of(lambda x, y: x + (y - x) * 0.25, operands=2),
         "addcmul": _of(torch.addcmul, operands=3),
         "addcmul as x + y * z": _of(lambda x, y, z: x + y * z, operands=3),
         "where(x > y, x, y)": _of(lambda x, y: torch.where(x > y, x, y), operands=2),
-        "hypot": _of(torch.hypot, operands=2),
-        "atan2": _of(torch.atan2, operands=2),
+        **_functions("hypot atan2", operands=2),
         "hypot as sqrt(x * x + y * y)": _of(lambda x, y: (x * x + y * y).sqrt(), operands=2),
         "matmul": _of(lambda x, y: x @ y.transpose(1, 2), _TOKENS, 2),
         "einsum bij,bkj->bik": _of(lambda x, y: torch.einsum("bij,bkj->bik", x, y), _TOKENS, 2),
@@ -468,7 +438,7 @@ CASES: dict[str, dict[str, Case]] = {
         "nn.AdaptiveMaxPool2d(3)": Case(lambda: nn.AdaptiveMaxPool2d(3)),
         "nn.AdaptiveMaxPool2d(1)": Case(lambda: nn.AdaptiveMaxPool2d(1)),
         "nn.LPPool2d": Case(lambda: nn.LPPool2d(2, 2)),
-        "generalized mean (GeM)": _of(_generalized_mean),
+        "generalized mean (GeM)": _of(lambda x: x.clamp(min=1e-3).pow(3.0).mean((2, 3), keepdim=True).pow(1 / 3)),
         "mean over height and width": _of(lambda x: x.mean((2, 3), keepdim=True)),
         "mean over channels": _of(lambda x: x.mean(1, keepdim=True)),
         "sum over channels": _of(lambda x: x.sum(1, keepdim=True)),
@@ -495,7 +465,7 @@ CASES: dict[str, dict[str, Case]] = {
         "split": _of(lambda x: torch.cat(x.split(4, 1)[::-1], 1)),
         "flip of an image": _of(lambda x: x.flip(3)),
         "flip of a sequence": _of(lambda x: x.flip(1), _TOKENS),
-        "flip of a sequence as an image": _of(_flipped_as_image, _TOKENS),
+        "flip of a sequence as an image": _of(lambda x: x.unsqueeze(-1).flip(1).squeeze(-1), _TOKENS),
         "roll": _of(lambda x: x.roll((1, 2), (2, 3))),
         "repeat": _of(lambda x: x.repeat(1, 2, 1, 1)),
         "repeat_interleave": _of(lambda x: x.repeat_interleave(2, 2)),
@@ -507,18 +477,14 @@ CASES: dict[str, dict[str, Case]] = {
         "gather": _of(lambda x: x.gather(1, torch.arange(64).view(1, 1, 8, 8) % 8)),
         "x[:, [3, 1, 2]]": _of(lambda x: x[:, [3, 1, 2]]),
         "x[:, [3, 1, 2]] as slices": _of(lambda x: torch.cat([x[:, k : k + 1] for k in (3, 1, 2)], 1)),
-        "tril": _of(torch.tril),
-        "triu": _of(torch.triu),
+        **_functions("tril triu"),
         "triu as a product with a mask": _of(lambda x: x * torch.ones(8, 8).triu()),
         "diagonal": _of(lambda x: x.diagonal(0, 2, 3)),
         "nn.ZeroPad2d": Case(lambda: nn.ZeroPad2d(1)),
         "nn.ConstantPad2d(1)": Case(lambda: nn.ConstantPad2d(1, 1.0)),
-        "nn.ReflectionPad2d": Case(lambda: nn.ReflectionPad2d(1)),
-        "nn.ReplicationPad2d": Case(lambda: nn.ReplicationPad2d(1)),
-        "nn.CircularPad2d": Case(lambda: nn.CircularPad2d(1)),
-        "nn.PixelShuffle": Case(lambda: nn.PixelShuffle(2)),
-        "nn.PixelUnshuffle": Case(lambda: nn.PixelUnshuffle(2)),
-        "channel shuffle": _of(_channels_shuffled),
+        **_layers("ReflectionPad2d ReplicationPad2d CircularPad2d", 1),
+        **_layers("PixelShuffle PixelUnshuffle", 2),
+        "channel shuffle": _of(lambda x: x.view(1, 2, 4, 8, 8).transpose(1, 2).reshape(1, 8, 8, 8)),
         "nn.ChannelShuffle": Case(lambda: nn.ChannelShuffle(2)),
         "nn.Unfold": Case(lambda: nn.Unfold(2, stride=2)),
         "nn.Fold": Case(lambda: nn.Fold((8, 8), 2, stride=2), (1, 32, 16)),
@@ -534,25 +500,23 @@ CASES: dict[str, dict[str, Case]] = {
         "bilinear, to 12 x 12": Case(lambda: nn.Upsample((12, 12), mode="bilinear")),
         "bicubic, twice": Case(lambda: nn.Upsample(scale_factor=2, mode="bicubic")),
         "linear, twice, of a sequence": Case(lambda: nn.Upsample(scale_factor=2, mode="linear"), _ROW),
-        "linear, twice, of a sequence as an image": _of(_stretched_as_image, _ROW),
+        "linear, twice, of a sequence as an image": _of(
+            lambda x: F.interpolate(x.unsqueeze(2), scale_factor=(1.0, 2.0), mode="bilinear").squeeze(2), _ROW
+        ),
         "nearest, twice, of a sequence": Case(lambda: nn.Upsample(scale_factor=2), _ROW),
         "grid_sample": _of(lambda x: F.grid_sample(x, torch.zeros(1, 4, 4, 2), align_corners=False)),
     },
     "Recurrent layers and attention": {
-        "nn.LSTM": Case(lambda: _first(nn.LSTM(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.LSTM, both directions": Case(
-            lambda: _first(nn.LSTM(8, 4, batch_first=True, bidirectional=True)), (1, 4, 8)
-        ),
-        "nn.GRU": Case(lambda: _first(nn.GRU(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.RNN": Case(lambda: _first(nn.RNN(8, 8, batch_first=True)), (1, 4, 8)),
-        "nn.LSTMCell": Case(lambda: _unrolled(nn.LSTMCell(8, 8)), (1, 4, 8)),
-        "nn.GRUCell": Case(lambda: _unrolled(nn.GRUCell(8, 8)), (1, 4, 8)),
+        "nn.LSTM": Case(lambda: _first(nn.LSTM(8, 8, batch_first=True)), _STEPS),
+        "nn.LSTM, both directions": Case(lambda: _first(nn.LSTM(8, 4, batch_first=True, bidirectional=True)), _STEPS),
+        "nn.GRU": Case(lambda: _first(nn.GRU(8, 8, batch_first=True)), _STEPS),
+        "nn.RNN": Case(lambda: _first(nn.RNN(8, 8, batch_first=True)), _STEPS),
+        "nn.LSTMCell": Case(lambda: _unrolled(nn.LSTMCell(8, 8)), _STEPS),
+        "nn.GRUCell": Case(lambda: _unrolled(nn.GRUCell(8, 8)), _STEPS),
         "nn.MultiheadAttention": Case(lambda: _first(nn.MultiheadAttention(8, 2, batch_first=True), 3), _TOKENS),
         "nn.TransformerEncoderLayer": Case(lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), _TOKENS),
-        "scaled_dot_product_attention": _of(F.scaled_dot_product_attention, (1, 2, 16, 4), 3),
-        "scaled_dot_product_attention, causal": _of(
-            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (1, 2, 16, 4), 3
-        ),
+        "scaled_dot_product_attention": _of(F.scaled_dot_product_attention, _HEADS, 3),
+        "scaled_dot_product_attention, causal": _of(partial(F.scaled_dot_product_attention, is_causal=True), _HEADS, 3),
         "attention of a ViT": Case(Attention, _TOKENS),
         **{
             f"attention, {kind}": Case(partial(Attention, kind), _TOKENS)

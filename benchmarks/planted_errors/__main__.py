@@ -52,8 +52,6 @@ def passed(records: Sequence[Record]) -> list[str]:
     return [f"{r['subject']}: {r['kind']}" for r in records if r["passes"]]
 
 
-#: The parts of verification that an error may pass, by their keys in a record.
-_COLUMNS = ("outputs", "passes")
 #: Ways to group errors: title of the table, and the group of an error.
 _GROUPS: dict[str, Callable[[Record], str]] = {
     "inputs": lambda p: str(p["inputs"]),
@@ -65,8 +63,6 @@ _GROUPS: dict[str, Callable[[Record], str]] = {
     "planted as": lambda p: "wrong rule" if p["kind"].startswith("rule ") else "edit",
     "error": lambda p: p["kind"],
 }
-#: The titles of the columns of figures.
-_HEAD = ("equivalent", "not known", "errors", "pass outputs", "**pass**")
 
 
 def summary(planted: Sequence[Record]) -> dict[str, int]:
@@ -81,7 +77,7 @@ def summary(planted: Sequence[Record]) -> dict[str, int]:
         "equivalent": equivalent,
         "not known": len(planted) - len(real) - equivalent,
         "errors": len(real),
-        **{c: sum(p[c] for p in real) for c in _COLUMNS},
+        **{part: sum(p[part] for p in real) for part in ("outputs", "passes")},
     }
 
 
@@ -99,12 +95,10 @@ def markdown(planted: Sequence[Record], about: Mapping[str, Any]) -> str:
     ]
     for title, group in {"all": lambda p: "all", **_GROUPS}.items():
         rows = []
-        names = {group(p) for p in planted}
-        for name in sorted(names, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
+        for name in sorted({group(p) for p in planted}, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
             s = summary([p for p in planted if group(p) == name])
-            figures = (s["equivalent"], s["not known"], s["errors"], *(s[c] for c in _COLUMNS[:-1]))
-            rows.append([name, *figures, f"**{s['passes']}**"])
-        lines += markdown_table((title, *_HEAD), rows)
+            rows.append([name, *(s[c] for c in ("equivalent", "not known", "errors", "outputs")), f"**{s['passes']}**"])
+        lines += markdown_table((title, "equivalent", "not known", "errors", "pass outputs", "**pass**"), rows)
     return "\n".join(lines)
 
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.choice import choice
 from eqsat.egraph.encoding import saturate
@@ -22,7 +21,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops.pointwise import DOUBLE_ROUND, SINGLE_ROUND
-from eqsat.tensor.types import Attrs, Const, DType, GraphError, attrs_of
+from eqsat.tensor.types import Attrs, DType, GraphError, attrs_of
 from extraction import ExtractionError, tree_greedy
 from tests.planted import same_type
 from tests.random_prices import Bytes
@@ -57,33 +56,16 @@ def applied(graph: TensorGraph, edit: Edit) -> TensorGraph | None:
     except (GraphError, KeyError):
         return None
     new, at = out.graph, out.number
-    made = new.nodes[at[n]]
-    if new.type(at[n]) != graph.type(n):
-        return None
-    if (made.op, made.attrs, made.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
-        return None
-    return new
+    same = replace(node, inputs=tuple(at[i] for i in node.inputs)) == new.nodes[at[n]]
+    return None if same or new.type(at[n]) != graph.type(n) else new
 
 
 def edits(graph: TensorGraph) -> Iterator[Edit]:
     """Yields all edits of a graph."""
     for n in graph.live():
         node = graph.nodes[n]
-        for kind, build in (
-            *_attributes(graph, node),
-            *_operands(graph, node),
-            *_around(graph, node),
-            *_constants(node),
-        ):
-            yield Edit(kind, n, build)
-
-
-def _operand(i: int, g: TensorGraph, at: Callable[[int], int]) -> int:
-    return at(i)
-
-
-def _constant(value: NDArray[Any], dtype: str, g: TensorGraph, at: Callable[[int], int]) -> int:
-    return g.add_const(value, dtype)
+        found = _attributes(graph, node), _operands(graph, node), _around(graph, node), _constants(node)
+        yield from (Edit(kind, n, build) for kind, build in chain(*found))
 
 
 def _with(node: Node, **values: object) -> Build:
@@ -114,9 +96,8 @@ def _numbers(graph: TensorGraph, node: Node, by: int) -> Iterator[tuple[str, Bui
     for name, what in _OFF.items():
         if name in attrs and node.op != "const":
             for k in range(min(len(attrs[name]), 4)):
-                if name == "shift" and attrs[name][k] + by < 0:
-                    continue
-                yield what, _with(node, **{name: _bumped(attrs[name], k, by)})
+                if name != "shift" or attrs[name][k] + by >= 0:
+                    yield what, _with(node, **{name: _bumped(attrs[name], k, by)})
 
 
 def _limits(node: Node, by: int) -> Iterator[tuple[str, Build]]:
@@ -179,32 +160,29 @@ def _operands(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
         yield "another operator", lambda g, at: g.add_with(_SWAPS[node.op], [at(i) for i in ins], node.attrs)
     for i in ins[1:] if node.op == "select" else ins:
         if graph.nodes[i].shape == node.shape and graph.nodes[i].dtype == node.dtype:
-            yield f"dropped {node.op}", partial(_operand, i)
+            yield f"dropped {node.op}", lambda g, at, i=i: at(i)  # type: ignore[misc]
 
 
 def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
     """Yields edits that join or exchange two operators in a row, as a rule without its side condition would."""
-    if not node.inputs:
-        return
-    inner = graph.nodes[node.inputs[0]]
-    if not inner.inputs or len(inner.inputs) > 1 or len(node.inputs) > 1:
+    if len(node.inputs) != 1 or len((inner := graph.nodes[node.inputs[0]]).inputs) != 1:
         return
     (x,) = inner.inputs
+
+    def alone(g: TensorGraph, at: Callable[[int], int]) -> int:
+        return g.add_with(node.op, [at(x)], node.attrs)
+
     if node.op == inner.op == "rescale":
         product = merged(inner.attrs, node.attrs)
         if product is not None:
             yield "merged RESCALEs", lambda g, at: g.add_with("rescale", [at(x)], product)
     if node.op == inner.op == "clamp":
-        yield "outer clamp only", lambda g, at: g.add_with("clamp", [at(x)], node.attrs)
+        yield "outer clamp only", alone
         yield "inner clamp only", lambda g, at: g.add_with("clamp", [at(x)], inner.attrs)
     if graph.nodes[x].dtype == inner.dtype == node.dtype and node.op != inner.op:
-
-        def exchanged(g: TensorGraph, at: Callable[[int], int]) -> int:
-            return g.add_with(inner.op, [g.add_with(node.op, [at(x)], node.attrs)], inner.attrs)
-
-        yield f"{node.op} before {inner.op}", exchanged
+        yield f"{node.op} before {inner.op}", lambda g, at: g.add_with(inner.op, [alone(g, at)], inner.attrs)
     if node.op == "slice" and inner.op in ("pad", "reverse"):
-        yield f"slice of the operand of a {inner.op}", lambda g, at: g.add_with("slice", [at(x)], node.attrs)
+        yield f"slice of the operand of a {inner.op}", alone
 
 
 def merged(first: Attrs, second: Attrs) -> Attrs | None:
@@ -212,24 +190,15 @@ def merged(first: Attrs, second: Attrs) -> Attrs | None:
     a, b = dict(first), dict(second)
     if len(a["multiplier"]) > 1 or len(b["multiplier"]) > 1 or a["input_unsigned"] or b["output_unsigned"]:
         return None
-    mantissa, exponent = math.frexp(
-        math.ldexp(a["multiplier"][0], -a["shift"][0]) * math.ldexp(b["multiplier"][0], -b["shift"][0])
-    )
+    scales = (math.ldexp(c["multiplier"][0], -c["shift"][0]) for c in (a, b))
+    mantissa, exponent = math.frexp(math.prod(scales))
     multiplier, shift = round(mantissa * (1 << 31)), 31 - exponent
     if multiplier == 1 << 31:
         multiplier, shift = multiplier >> 1, shift - 1
     if not 2 <= shift <= 62:
         return None
-    return attrs_of(
-        {
-            **b,
-            "multiplier": (multiplier,),
-            "shift": (shift,),
-            "in_zp": a["in_zp"],
-            "scale32": True,
-            "input_unsigned": False,
-        }
-    )
+    scale = {"multiplier": (multiplier,), "shift": (shift,), "scale32": True}
+    return attrs_of({**b, **scale, "in_zp": a["in_zp"], "input_unsigned": False})
 
 
 def _constants(node: Node) -> Iterator[tuple[str, Build]]:
@@ -240,8 +209,7 @@ def _constants(node: Node) -> Iterator[tuple[str, Build]]:
         data = np.array(node.attr("value").data)
         limits = DType.of(node.dtype).limits
         data.flat[k] += 1 if data.flat[k] < limits[1] else -1
-        value = Const(data, node.dtype).data
-        yield "wrong constant", partial(_constant, value, node.dtype)
+        yield "wrong constant", lambda g, at, data=data: g.add_const(data, node.dtype)  # type: ignore[misc]
 
 
 #: The budget of saturation with a wrong rule.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.planted_errors.edits import WRONG, Edit, applied, edits, graphs_with
 from benchmarks.planted_errors.subjects import Subject
@@ -36,9 +34,8 @@ class Trial:
     def _inputs(self) -> Iterator[list[np.ndarray]]:
         """Yields inputs on which an error may show.
 
-        First there are planes.
-        If the graph has one input, each of them has one code, so that each code of INT8 occurs in some channel.
-        Planes of random codes follow, then samples as verification draws them, of another seed.
+        First there are planes. If the graph has one input, each of them has one code, so that each code of INT8 occurs
+        in some channel. Planes of random codes follow, then samples as verification draws them, of another seed.
         """
         rng = np.random.default_rng(99)
         given = domains(self.graph)
@@ -46,11 +43,9 @@ class Trial:
             xs = []
             for d in given:
                 t, (low, high) = d.type, DType.of(d.type.dtype).limits
-                count = t.shape[-1] if t.shape else 1
+                count, span = t.shape[-1] if t.shape else 1, high - low + 1
                 if k < _PLANES and len(given) == 1:
-                    codes: NDArray[Any] = low + (np.arange(count) + k * count) * max(1, (high - low + 1) // 256) % (
-                        high - low + 1
-                    )
+                    codes = low + (np.arange(count) + k * count) * max(1, span // 256) % span
                 else:
                     codes = rng.integers(low, high, count, endpoint=True)
                 xs.append(np.broadcast_to(codes if t.shape else codes[0], t.shape).astype(DType.of(t.dtype).storage))
@@ -118,18 +113,14 @@ def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
 
 def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool: Pool) -> Iterator[Record]:
     """Plants up to `count` edits in one subject, and every wrong rule if `with_rules`, and yields the outcomes."""
-    trial = Trial(subject, pool)
-    left = count
+    trial, left = Trial(subject, pool), count
     for edit in chosen(edits(subject.graph), 3 * count, number):
         edited = applied(subject.graph, edit) if left else None
-        if edited is not None:
-            node = subject.graph.nodes[edit.node]
-            result = trial.planted(edit.kind, f"n{edit.node} ({node.op})", edited)
-            if result is not None:
-                left -= result["changes"]
-                yield result
+        what = f"n{edit.node} ({subject.graph.nodes[edit.node].op})"
+        if edited is not None and (result := trial.planted(edit.kind, what, edited)) is not None:
+            left -= result["changes"]
+            yield result
     for k, wrong in enumerate(WRONG if with_rules else ()):
         for plan, found in enumerate(graphs_with(wrong, subject.graph, 100 * number + k)):
-            result = trial.planted(f"rule {wrong.name}", f"extraction {plan}", found)
-            if result is not None:
+            if (result := trial.planted(f"rule {wrong.name}", f"extraction {plan}", found)) is not None:
                 yield result

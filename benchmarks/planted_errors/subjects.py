@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -128,12 +129,11 @@ def head(name: str, dtype: str, side: int, pooled: bool) -> Subject:
     return Subject(f"{name}-{dtype.lower()}-{side}{'-mean' if pooled else ''}", g, side if pooled else 0)
 
 
-def heads(planes: tuple[tuple[int, bool], ...] = PLANES) -> Iterator[Subject]:
+def heads() -> Iterator[Subject]:
     """Yields every head in every dtype and on every plane."""
     for name, (_, _, has_wide) in _HEADS.items():
-        for dtype in ("INT8", "INT16") if has_wide else ("INT8",):
-            for side, pooled in planes:
-                yield head(name, dtype, side, pooled)
+        for dtype, (side, pooled) in product(("INT8", "INT16") if has_wide else ("INT8",), PLANES):
+            yield head(name, dtype, side, pooled)
 
 
 def random_subjects(count: int) -> Iterator[Subject]:

@@ -11,9 +11,9 @@ import torch
 
 from benchmarks import arm_tests, transpose_cases
 from benchmarks.operators import run
+from benchmarks.operators.__main__ import EVERY, TARGETS, table
 from benchmarks.operators.cases import INSTEAD
 from benchmarks.operators.run import differences
-from benchmarks.operators.survey import EVERY, TARGETS, table
 from benchmarks.study import RESULTS, read_lines
 from eqsat.bench.lowering import prepare
 from eqsat.executorch.partitioner import REMEDIES

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from benchmarks.study import TARGETS
 from benchmarks.vela_defects import GRAPHS, NOT_RUN_ELSEWHERE, REFUSED_ELSEWHERE, equal_weights, is_wrong, verdict
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
@@ -27,7 +28,6 @@ from eqsat.vela import defects
 from eqsat.vela.defects import DEFECTS, Copy, Defect, Guard, price_guards, remedies, violations
 from eqsat.vela.patterns import Operator, Place
 
-TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 #: Those at whose start a record or a fact changes, and one before all of them.
 VERSIONS = sorted({(5, 0), (5, 1), (5, 2), *(v for d in DEFECTS for v in (d.since, d.until) if v)})
 CELLS = [(d, Target.of(t)) for d in DEFECTS for t in TARGETS]
