@@ -129,7 +129,7 @@ class Family:
     multiplies_matrices: whether MATMUL is one operator per batch; otherwise it is a product and a
         sum per column
     products_outside: whether these products wait in the memory outside; otherwise in SRAM
-    chains: whether Vela makes one command of a convolution and a sum that reads its result
+    chains: whether Vela can chain a convolution and a sum that reads its result
     commands: the set of commands of its binaries (`COMMAND_SETS` of `eqsat/device/binary.py`)
     product: its number in the header of a command stream
     outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)

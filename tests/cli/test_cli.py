@@ -246,7 +246,7 @@ def test_entries_of_a_kind_that_is_gone_are_kept_until_the_store_is_cleared(tmp_
 
 
 #: Fields of `Options` that are for programs: a saturation's limits, and what --user-rules brings.
-LEFT_OUT = {"budget", "rounds", "rules", "externs"}
+LEFT_OUT = {"budget", "rounds", "rules"}
 
 
 def made(*arguments: str) -> Options:
