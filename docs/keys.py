@@ -51,7 +51,7 @@ EACH = {
     "stock_verified": "`verified` of stock's graph; null if it could not be compared",
     "stock_proved": "`proved` of stock's graph; null if that was not tried",
     "binary_verified": "whether the NPU's commands compute what the input does; null if they were not run to the end",
-    "binary_proved": "whether the commands are proved to do so for every input; null if that was not tried",
+    "binary_proved": "true if the commands are proved to do so for every input, else null",
     "binary_undecided": "the commands at which that proof ended, or why there is none",
     "stock_binary_verified": "`binary_verified` of stock's graph",
     "stock_binary_proved": "`binary_proved` if the result is stock's graph, else null",
