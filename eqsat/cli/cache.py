@@ -43,7 +43,7 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     behind = f"\nshared{', read only' if setting.read_only else ''}: {setting.url}" if setting.url else ""
     console.say(
         f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
-        f"{answers:,} remembered answers, {size:,} bytes{behind}"
+        f"{answers:,} stored results, {size:,} bytes{behind}"
     )
 
 
@@ -55,7 +55,7 @@ def clear(cache: PlaceOption = None) -> None:
     with _usable(cache) as store:
         entries, answers = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS))
         store.local.clear()
-    console.say(f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten")
+    console.say(f"{store.local.path}\n{entries:,} prices and {answers:,} results deleted")
 
 
 @cache_app.command("export")

@@ -293,7 +293,7 @@ def points(record: Mapping[str, Any]) -> Table:
     )
     note = (
         "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory "
-        "is no answer. The commands compile and optimize write one of them with the options in its row, and --save "
+        "is not used. The commands compile and optimize write one of them with the options in its row, and --save "
         "writes point-0.tosa and on."
     )
     return Table.of("Pareto set", note, rows, words=4)

@@ -22,6 +22,7 @@ from cost_models.cache import PriceCache
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
 from eqsat.ground.files import InputError
 from eqsat.options.options import Options
+from eqsat.search.result import Result
 from eqsat.store.local import VARIABLE, Kind
 from eqsat.store.store import PRICES, Store
 from eqsat.tensor.graph import TensorGraph
@@ -101,6 +102,11 @@ def test_a_limit_that_nothing_meets_has_an_exit_code(tmp_path):
     assert again.exit_code == 4 and again.stdout.splitlines()[-1] == told
     quiet, _ = optimized(tmp_path, "--max-sram", 1024, "-q")
     assert quiet.output.splitlines() == [f"warning: {told}"]
+
+
+def test_a_line_says_for_which_memory_a_result_takes_more_cycles(tmp_path, monkeypatch):
+    monkeypatch.setattr(Result, "price_of_limits", "SRAM 32.0 KiB -> 24.0 KiB (limit 24.0 KiB)")
+    assert f"{Result.price_of_limits}\n" in optimized(tmp_path)[0].stdout
 
 
 def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
@@ -228,7 +234,7 @@ def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         cache.put({"a": 1, "b": 2})
     info = json.loads(run("cache", "info", "--json").output)
     assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
-    assert "2 prices and 0 answers forgotten" in run("cache", "clear").output
+    assert "2 prices and 0 results deleted" in run("cache", "clear").output
     assert "0 of at most" in run("cache", "info").output
 
 
@@ -240,7 +246,7 @@ def test_entries_of_a_kind_that_is_gone_are_kept_until_the_store_is_cleared(tmp_
         store.put(PRICES, {"a": bytes(8)})
     info = json.loads(run("cache", "info", "--json", "--cache", tmp_path).output)
     assert info["entries"] == 1 and info["answers"] == 0 and info["bytes"] > 100_000
-    assert "1 prices and 0 answers forgotten" in run("cache", "clear", "--cache", tmp_path).output
+    assert "1 prices and 0 results deleted" in run("cache", "clear", "--cache", tmp_path).output
     assert json.loads(run("cache", "info", "--json", "--cache", tmp_path).output)["bytes"] < 100_000
     assert (tmp_path / "store.key").exists(), "it may be a file of the user's"
 
