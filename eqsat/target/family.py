@@ -164,8 +164,7 @@ class Family:
 # The figures are from the C++ compiler (regor) of Vela 5: architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
 # ethosu85/ethos_u85.cpp, and the *_performance.cpp beside them. Those marked "measured" were measured with Vela 5.1.
 # The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm, operator support).
-# `tests/vela/test_facts.py` checks the native transposes with the installed Vela, and
-# `tests/cost_models/test_models.py` the estimate of their cycles.
+# `tests/vela/test_facts.py` checks the native transposes with the installed Vela.
 
 #: Memory of ethos-u55-32 and -64.
 _SMALL = SharedMemory(16, 2)

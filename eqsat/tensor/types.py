@@ -52,7 +52,7 @@ class DType:
 
     @property
     def carried(self) -> bool:
-        """Whether numpy lacks it: constants keep the file's bytes, and are never computed with."""
+        """Whether it has no numpy dtype here: constants keep the file's bytes, and are never computed with."""
         return self.storage is np.uint8
 
     @property
