@@ -49,7 +49,8 @@ def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
 
 @cache_app.command("clear")
 def clear(cache: PlaceOption = None) -> None:
-    """Delete all prices and results of this machine; they are computed again when they are needed."""
+    """Delete the prices (estimated cycles of operators) and results that are stored on this machine; eqsat computes
+    them again when it needs them."""
     from eqsat.store.store import ANSWERS, PRICES
 
     with _usable(cache) as store:
@@ -62,7 +63,7 @@ def clear(cache: PlaceOption = None) -> None:
 def export(
     file: Annotated[Path, typer.Argument(help="the file to write, for another machine")], cache: PlaceOption = None
 ) -> None:
-    """Write all prices and results of this machine to one file."""
+    """Write all prices and results that are stored on this machine to one file."""
     from eqsat.store.store import export
 
     with _usable(cache) as store:

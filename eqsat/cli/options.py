@@ -49,7 +49,7 @@ def _options(
         _search(
             min=0.1,
             metavar="SECONDS",
-            help="seconds per extraction; each delegate takes up to three extractions",
+            help="seconds per extraction; a search runs several extractions for each delegate",
             show_default="by --effort",
         ),
     ] = None,
