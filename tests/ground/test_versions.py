@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
 import eqsat
+from eqsat import __version__
 from eqsat.ground.versions import ABSENT
 from tests.command import ROOT, python
 
@@ -61,5 +63,8 @@ def test_the_second_file_of_constraints_is_what_executorch_pins() -> None:
     assert {line for line in lines if not line.startswith("#")} == theirs
 
 
-def test_the_changelog_has_a_place_for_what_is_next() -> None:
-    assert (ROOT / "CHANGELOG.md").read_text().startswith("# Changelog\n\n## Unreleased\n")
+def test_the_changelog_begins_with_the_changes_of_this_version() -> None:
+    first = (ROOT / "CHANGELOG.md").read_text().removeprefix("# Changelog\n\n").splitlines()[0]
+    assert re.fullmatch(
+        r"## Unreleased" if ".dev" in __version__ else rf"## {__version__} \(\d{{4}}-\d\d-\d\d\)", first
+    )
