@@ -50,7 +50,7 @@ EACH = {
     "respelled": "whether the result makes the choices of a stored result for a graph that differs only in constants",
     "stock_verified": "like `verified`, for stock's graph; null if this graph could not be compared",
     "stock_proved": "like `proved`, for stock's graph; null if no proof was tried",
-    "binary_verified": "whether the NPU's commands, run on a simulator, compute what the input does; null if they were not run",
+    "binary_verified": "whether the NPU's commands compute what the input does; null if they did not run to the end",
     "binary_proved": "true if a proof shows that the NPU's commands equal the result graph for every input; else null",
     "binary_undecided": "the commands that the proof of `binary_proved` could not decide, or why there is none",
     "stock_binary_verified": "like `binary_verified`, for stock's graph",
@@ -131,7 +131,7 @@ _OWN_NESTED: dict[str, dict[str, str]] = {
         "binary_time_limit": "processor seconds for the proof of a binary; with 0, binaries are neither run nor proved",
     },
     "bound": {
-        "operators": "closer, but not always a bound: of each operator the cycles of MACs or weights, the larger, added up",
+        "operators": "of each operator the cycles of its MACs or weights, the larger, added up; not always a bound",
         "roofline": "the largest of three numbers of cycles, at full rates: of MACs, weights, and inputs with outputs",
         "macs": "the number of MACs, including those with padding",
         "weight_bytes": "bytes of the weights before Vela encodes them",
