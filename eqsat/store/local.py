@@ -80,7 +80,8 @@ class Setting:
                     f"the cache {self.url}: {scheme}:// is unknown: give file://, https:// or s3://"
                 ) from e
             except ImportError as e:
-                raise InputError(f"the cache {self.url}: {e}; pip install 'fsspec[{scheme}]'") from e
+                package = "eqsat[http]" if scheme.startswith("http") else f"fsspec[{scheme}]"
+                raise InputError(f"the cache {self.url}: {e}; pip install '{package}'") from e
 
 
 def check_file(path: Path) -> None:

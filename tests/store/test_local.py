@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sqlite3
 import threading
@@ -149,6 +150,18 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_setting(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         Setting.of(text).check()
+
+
+@pytest.mark.parametrize(("url", "package"), [("https://host/x", "eqsat[http]"), ("s3://bucket/x", "fsspec[s3]")])
+def test_what_is_not_installed_is_told_with_its_package(
+    url: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(scheme: str) -> None:
+        raise ImportError(f"no module for {scheme}")
+
+    monkeypatch.setattr("fsspec.get_filesystem_class", missing)
+    with pytest.raises(InputError, match=re.escape(f"pip install '{package}'")):
+        Setting.of(url).check()
 
 
 @contextmanager
