@@ -31,8 +31,9 @@ def optimize(
     job: Callable[[], Job],
     options: OptionsMaker,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals the input bit for bit.
-    The result takes more cycles only to fit into the requested memory, or if Vela compiles the input incorrectly."""
+    """Optimize a TOSA flatbuffer from any producer; the outputs of the result equal those of the input bit for bit.
+    The result takes more cycles than the input only to fit into the requested memory, or if Vela compiles the input
+    incorrectly."""
     read, work = partial(_read, source), partial(_optimize, source)
     answer(str(source), "could not be optimized for", job(), options, read, work, [source])
 
