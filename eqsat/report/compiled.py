@@ -263,8 +263,8 @@ def extractions(record: Mapping[str, Any]) -> Table:
         for e in record["extractions"]
     )
     note = (
-        "Every choice that was compiled whole: from round 2 on prices are mended by what Vela said of the choices "
-        "before. The gap is how far the extractor's own cost can at most be above the least one."
+        "Every choice that Vela compiled as a whole graph. From round 2 on, prices are corrected by Vela's figures for "
+        "the choices before. The gap is an upper bound on how far the extractor's cost is above the lowest possible one."
     )
     return Table.of("Extraction", note, rows)
 

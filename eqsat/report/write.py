@@ -65,14 +65,17 @@ def standings(run: RecordedRun) -> Table:
             }
         )
     note = (
-        "Geometric means over the models. Calibrated cycles, which decide, to stock's, to those of stock-best (in the "
-        "settings of Vela and the layouts of inputs and outputs that are best), and to the best peer's: of stock, "
-        "stock-best and, where it leaves nothing to the CPU, LiteRT. The worst model is that of the peers, "
-        "or of stock where there are none; losses are models with more cycles than stock's. Vela's total to stock's, "
-        "over the roofline (the largest of MACs, weight bytes, and bytes in and out, at the full rates that Vela has "
-        "configured) and over the tighter bound by operators (of each the larger of MACs and weight bytes, added up). "
-        "MACs: the share of all cycles that they need at the full rate, a plain mean. "
-        "SRAM in use and .pte file to stock's."
+        'Geometric means over the models. "To stock", "to stock-best" and "to peer" are ratios of calibrated cycles: to '
+        "stock's, to those of stock with the best settings of Vela and layouts of inputs and outputs, and to the best peer "
+        "(stock, stock-best, or LiteRT if it leaves nothing to the CPU). "
+        '"Worst" is the largest ratio to the best peer (without peers: to stock), with its model. "Losses" is the number '
+        "of models that take more cycles than with stock. "
+        '"Vela\'s total", "SRAM" (in use at once) and ".pte" are ratios to stock\'s. '
+        '"Roofline" is Vela\'s total divided by the longest of three times at the full rates that Vela has configured: of '
+        "all MACs, of reading all weights, and of reading the inputs and writing the outputs. "
+        '"Operators" is Vela\'s total divided by the sum, over all operators, of the time of their MACs or of reading their '
+        "weights, whichever is longer. "
+        '"MACs" is the share of all cycles that the MACs need at the full rate (an arithmetic mean).'
     )
     return Table.of("Where configurations stand", note, rows, words=2)
 
@@ -317,18 +320,16 @@ _FLATTERED = (
 def notes(run: RecordedRun) -> list[str]:
     """Returns how to read the figures, and the versions and machine that made them."""
     out = [
-        "Calibrated cycles are the price of the compiled commands, calibrated to measurements. Others are the estimate "
-        f"of Vela {' and '.join(run.vela)} for the whole network. "
-        "A ratio is cycles by stock's: below 1 is fewer. A geometric mean is "
-        "over the models "
-        "that have both.",
-        '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over '
-        "extreme and random inputs.",
+        "Calibrated cycles are eqsat's price of the compiled commands, calibrated to measurements. All other cycles are "
+        f"the estimate of Vela {' and '.join(run.vela)} for the whole network. A ratio is a figure divided by stock's, so "
+        "that below 1 is less. A geometric mean is over the models that have both figures.",
+        '"Verified" means that the outputs equal those of the graph before layout passes bit for bit, by a proof '
+        '("proved") or on samples ("yes").',
     ]
     if any(p[2] == LITERT for p in run.records):
         out.append(
-            "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its "
-            "cycles are comparable, and only if no operator stays on the CPU: Vela does not count those."
+            "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic. So only its "
+            "cycles can be compared, and only if no operator stays on the CPU, whose cycles Vela does not count."
             + (_FLATTERED if any(map(is_table_by_default, run.vela)) else "")
         )
     if run.about.keys() >= {"versions", "processors", "memory_mib", "jobs"}:
