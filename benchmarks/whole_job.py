@@ -91,10 +91,11 @@ def measure(cell: tuple[str, str], args: argparse.Namespace) -> list[dict[str, A
 def save_program(model: str, target: str, path: Path, trained: bool = False) -> None:
     """Writes the quantized program of a model, on request as it is after more training."""
     module, inputs = load(model)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(1)
-        for weights in (p for p in module.parameters() if trained and p.numel() > 1):
-            weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
+    if trained:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            for weights in (p for p in module.parameters() if p.numel() > 1):
+                weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
     torch.export.save(quantize(module, inputs, EthosUCompileSpec(target)), path)
 
 

@@ -66,10 +66,9 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
     t = Terms(Field(seed), source)
     numbers = {graph.nodes[i].attr("name"): k for k, i in enumerate(graph.inputs)}
     slots = [frozen.handle[o] for o in graph.outputs]
-    values: dict[int, Value] = {}
-    unread = Counter(e.op for e in _reachable(frozen))
+    values, visited = dict[int, Value](), set[int]()
     for e in visit(frozen, values, slots):
-        unread[e.op] -= 1
+        visited.add(id(e))
         value = _value(t, e, frozen, values, numbers)
         overflows = bool(t.beyond(source))
         t.open.clear()
@@ -82,7 +81,8 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
             out.equal.add(id(e))
         else:
             out.undecided[e.op] += 1
-    out.undecided.update(+unread)  # these read a class without a term
+    if out.undecided:  # then there may be e-nodes that read a class without a term
+        out.undecided.update(e.op for e in _reachable(frozen) if id(e) not in visited)
     for slot, want in zip(slots, expected, strict=True):
         if want is None or slot not in values or not np.array_equal(t.lanes(values[slot]), want):
             out.undecided["output"] += 1

@@ -161,7 +161,8 @@ def _show(found: Answer, title: str, chosen: Options, brief: bool) -> None:
             console.say("\n".join(["Pareto set", *points(r.record()).plain()]))
         coverage = f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}"
         seconds = [_seconds(found.whole.seconds)] if COMMAND.level else []
-        paid = [r.price_of_limits for r in results if len(results) == 1 and r.price_of_limits]  # else by delegate
+        one = len(results) == 1  # of several delegates, the line of each has it
+        paid = [results[0].price_of_limits] if one and results[0].price_of_limits else []
         for line in (*found.lines, *about_search(results), *paid, coverage, *seconds):
             console.say(line)
     for text in found.whole.warnings:
