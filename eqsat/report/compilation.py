@@ -125,8 +125,8 @@ def _parts(d: Sides, title: str, rules: Sequence[Rule]) -> dict[str, list[Part]]
 
 
 _PROOFS = (
-    "Below are the proofs, and the costs of rejected candidates, for the changed operators with the most cycles. For any "
-    "other operator of a saved run, `eqsat explain RUN NODE` shows them."
+    "Below are the proofs, and the costs of rejected candidates, for the changed operators with the most cycles. For "
+    "any other operator of a saved run, `eqsat explain RUN NODE` shows them."
 )
 #: Operators, of the most cycles, that are shown with proof and costs of alternatives, which take an extraction each.
 _WRITTEN_OUT = 6

@@ -264,7 +264,8 @@ def extractions(record: Mapping[str, Any]) -> Table:
     )
     note = (
         "Every choice that Vela compiled as a whole graph. From round 2 on, prices are corrected by Vela's figures for "
-        "the choices before. The gap is an upper bound on how far the extractor's cost is above the lowest possible one."
+        "the choices before. The gap is an upper bound on how far the extractor's cost is above the lowest possible "
+        "one."
     )
     return Table.of("Extraction", note, rows)
 

@@ -65,16 +65,16 @@ def standings(run: RecordedRun) -> Table:
             }
         )
     note = (
-        'Geometric means over the models. "To stock", "to stock-best" and "to peer" are ratios of calibrated cycles: to '
-        "stock's, to those of stock with the best settings of Vela and layouts of inputs and outputs, and to the best peer "
-        "(stock, stock-best, or LiteRT if it leaves nothing to the CPU). "
-        '"Worst" is the largest ratio to the best peer (without peers: to stock), with its model. "Losses" is the number '
-        "of models that take more cycles than with stock. "
+        'Geometric means over the models. "To stock", "to stock-best" and "to peer" are ratios of calibrated cycles: '
+        "to stock's, to those of stock with the best settings of Vela and layouts of inputs and outputs, and to the "
+        "best peer (stock, stock-best, or LiteRT if it leaves nothing to the CPU). "
+        '"Worst" is the largest ratio to the best peer (without peers: to stock), with its model. "Losses" is the '
+        "number of models that take more cycles than with stock. "
         '"Vela\'s total", "SRAM" (in use at once) and ".pte" are ratios to stock\'s. '
-        '"Roofline" is Vela\'s total divided by the longest of three times at the full rates that Vela has configured: of '
-        "all MACs, of reading all weights, and of reading the inputs and writing the outputs. "
-        '"Operators" is Vela\'s total divided by the sum, over all operators, of the time of their MACs or of reading their '
-        "weights, whichever is longer. "
+        '"Roofline" is Vela\'s total divided by the longest of three times at the full rates that Vela has configured: '
+        "of all MACs, of reading all weights, and of reading the inputs and writing the outputs. "
+        '"Operators" is Vela\'s total divided by the sum, over all operators, of the time of their MACs or of reading '
+        "their weights, whichever is longer. "
         '"MACs" is the share of all cycles that the MACs need at the full rate (an arithmetic mean).'
     )
     return Table.of("Where configurations stand", note, rows, words=2)
@@ -320,9 +320,9 @@ _FLATTERED = (
 def notes(run: RecordedRun) -> list[str]:
     """Returns how to read the figures, and the versions and machine that made them."""
     out = [
-        "Calibrated cycles are eqsat's price of the compiled commands, calibrated to measurements. All other cycles are "
-        f"the estimate of Vela {' and '.join(run.vela)} for the whole network. A ratio is a figure divided by stock's, so "
-        "that below 1 is less. A geometric mean is over the models that have both figures.",
+        "Calibrated cycles are eqsat's price of the compiled commands, calibrated to measurements. All other cycles "
+        f"are the estimate of Vela {' and '.join(run.vela)} for the whole network. A ratio is a figure divided by "
+        "stock's, so that below 1 is less. A geometric mean is over the models that have both figures.",
         '"Verified" means that the outputs equal those of the graph before layout passes bit for bit, by a proof '
         '("proved") or on samples ("yes").',
     ]
